@@ -16,7 +16,7 @@ import platform
 import pwd
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -32,11 +32,12 @@ _SECRET = (
     r"|session[-_]?key|auth[-_]?key|authorization|auth|cookie|access[-_]?key[-_]?id)"
 )
 _OPTION = re.compile(rf"-{{1,2}}[\w.-]{{0,80}}?{_SECRET}", re.IGNORECASE)
-_SIGNED = r"(?:sig|signature|token|key|secret|credential|password|auth)"
-_RULES = (
+_SIGNED = re.compile(
+    r"(?:sig|signature|token|key|secret|credential|password|auth)[\w%-]{0,40}=", re.IGNORECASE
+)
+_RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,40}://)[^/@\s'\"]+@"), rf"\1{REMOVED}@"),
-    (re.compile(rf"(://[^\s?#'\"]{{1,2000}}\?)(?=[^\s'\"]{{0,2000}}{_SIGNED}[\w%-]{{0,40}}=)[^\s'\"]+", re.IGNORECASE),
-     rf"\1{REMOVED}"),
+    (re.compile(r"://[^\s'\"]+"), lambda found: _without_query(found[0])),
     (re.compile(r"\b(bearer|basic)(\s+)(?!\[removed\])[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE), rf"\1\2{REMOVED}"),
     # In quotes up to the closing one; else up to a blank or what ends a value in a URL, a call or a list.
     (re.compile(rf"({_SECRET}[\"']?\s*[=:]\s*)([\"'])(?:(?!\2).)*\2", re.IGNORECASE), rf"\1\2{REMOVED}\2"),
@@ -46,6 +47,17 @@ _RULES = (
                 r"|glpat-[\w-]{16,}|xox[abpr]-[\w-]{10,}|AKIA[0-9A-Z]{16}"
                 r"|eyJ[\w-]{8,2000}\.eyJ[\w-]{8,}\.[\w-]*)"), REMOVED),
 )  # fmt: skip
+
+
+def _without_query(url: str) -> str:
+    """From `://` on, without its query if a name in there is that of a secret."""
+    begin = 0
+    for mark in re.finditer(r"[?#]", url):
+        address = url.find("://", begin, mark.start())
+        if mark[0] == "?" and 0 <= address < mark.start() - 3:
+            return url[: mark.end()] + REMOVED if _SIGNED.search(url, mark.end()) else url
+        begin = mark.end()
+    return url
 
 
 def home_folder() -> str:
@@ -153,6 +165,7 @@ class Paths:
             self._folder = "\0"
         self._names: dict[str, str] = {}
         self._taken: set[str] = set()
+        self._last: dict[str, int] = {}  # number of the latest one of a name
 
     def short(self, path: str) -> str:
         """Relative to the working folder, or the name of the file; of the system, or relative already: as it is."""
@@ -164,10 +177,11 @@ class Paths:
             if path.rstrip("/") + "/" == self._folder:
                 return "."
             name = path.rstrip("/").rpartition("/")[2] or path
-            again, number = name, 1
+            again, number = name, self._last.get(name, 1)
             while again in self._taken:
                 number += 1
                 again = f"{name}#{number}"
+            self._last[name] = number
             self._taken.add(again)
             self._names[path] = again
         return self._names[path]

@@ -25,6 +25,7 @@ def split_key(key: str) -> tuple[str, int | None]:
     return parameter, int(part) if part else None
 
 
+PARAMETERS = part_key("kernelParams", 0)
 PARAMETER_LAYOUT = part_key("kernelParams", 1)
 CONFIG_ATTRIBUTES = part_key("config", 1)
 KERNEL_ATTRIBUTES = part_key("f", 1)

@@ -1,7 +1,8 @@
 """Module images without what only people read: comments and paths in PTX, debug sections of cubins, paths in the
 headers of fat binaries. Code, symbols, line tables of PTX (`.loc`) and the number of every line stay.
 
-Each text is overwritten by one of the same length, so every offset holds. Untrusted input: ImageError and nothing else.
+Each text is overwritten by one of the same length, so every offset holds. Untrusted input: ImageError and nothing else;
+no byte is looked at for each of many sections or entries that claim it.
 Link-time intermediate code and what is in no known format is kept as it is. That drivers load cubins whose debug
 sections are zeros is not yet seen on a GPU (GT-IMAGE-DEBUG).
 """
@@ -11,8 +12,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from replay.errors import ImageError
 from replay.images.cubin import ELF_MAGIC, stored_sections
-from replay.images.fatbin import CONTAINER_MAGIC, container_size, read_container, with_payload
+from replay.images.fatbin import (
+    CONTAINER_HEADER_BYTES,
+    CONTAINER_MAGIC,
+    MAX_ENTRY_BYTES,
+    container_size,
+    read_container,
+    with_payload,
+)
 from replay.images.ptx import is_ptx
 
 COMMENTS, SOURCE_PATHS, DEBUG_SECTIONS = "comments", "source paths", "debug sections"
@@ -47,6 +56,10 @@ def texts_of_ptx(data: bytes) -> Iterator[bytes]:
 def _image(data: bytes, found: set[str]) -> bytes:
     if int.from_bytes(data[:4], "little") == CONTAINER_MAGIC:
         return b"".join(_containers(data, found))
+    return _module(data, found)
+
+
+def _module(data: bytes, found: set[str]) -> bytes:
     if data[:4] == ELF_MAGIC:
         return _cubin(data, found)
     return _ptx(data, found) if is_ptx(data) else data
@@ -54,45 +67,49 @@ def _image(data: bytes, found: set[str]) -> bytes:
 
 def _containers(data: bytes, found: set[str]) -> Iterator[bytes]:
     """One container after the other: those of relocatable code follow the first."""
-    position = 0
+    position, room = 0, MAX_ENTRY_BYTES
     while int.from_bytes(data[position : position + 4], "little") == CONTAINER_MAGIC:
-        size = container_size(data[position:])
-        yield _container(data[position : position + size], found)
+        size = container_size(data[position : position + CONTAINER_HEADER_BYTES])
+        kept, room = _container(data[position : position + size], found, room)
+        yield kept
         position += size
     yield data[position:]
 
 
-def _container(data: bytes, found: set[str]) -> bytes:
+def _container(data: bytes, found: set[str], room: int) -> tuple[bytes, int]:
+    """room: for uncompressed entries; with the container, what is left of it."""
     changed = []
     for entry in read_container(data):
         payload = None
         if entry.kind in ("ptx", "cubin"):
-            whole = entry.whole()
-            kept = _image(whole, found)
+            whole = entry.whole(room)
+            room -= len(whole)
+            kept = _module(whole, found)
             payload = kept if kept != whole else None
         name = entry.file_name.rpartition("/")[2]
         if name != entry.file_name:
             found.add(SOURCE_PATHS)
         if payload is not None or name != entry.file_name:
             changed.append((entry, payload, name))
-    return with_payload(data, changed) if changed else data
+    return with_payload(data, changed) if changed else data, room
 
 
 def _cubin(data: bytes, found: set[str]) -> bytes:
-    kept = bytearray(data)
+    kept, room = bytearray(data), len(data)
     for name, start, size in stored_sections(data):
-        if (
-            re.match(r"\.(?:nv_)?debug_", name)
-            and not _NO_TEXT.fullmatch(name)
-            and any(data[start : start + size])
-        ):
+        if not re.match(r"\.(?:nv_)?debug_", name) or _NO_TEXT.fullmatch(name):
+            continue
+        room -= size
+        if room < 0:
+            raise ImageError("not a usable cubin: its sections overlap")
+        if data[start : start + size].strip(b"\0"):
             kept[start : start + size] = bytes(size)
             found.add(DEBUG_SECTIONS)
     return bytes(kept)
 
 
 def _ptx(data: bytes, found: set[str]) -> bytes:
-    kept = bytearray(data)
+    kept, overwritten = bytearray(data), 0
     for token in _TOKEN.finditer(data):
         text, start, end = token[0], token.start(), token.end()
         if text.startswith((b"//", b"/*")):
@@ -103,9 +120,10 @@ def _ptx(data: bytes, found: set[str]) -> bytes:
             if len(name) + 2 < len(path):
                 found.add(SOURCE_PATHS)
                 kept[end - len(path) : end] = (b'"' + name + b'"').ljust(len(path))
-        elif text.startswith(b".section"):
+        elif text.startswith(b".section") and end > overwritten:
             close = data.find(b"}", end)
-            if _overwrite(kept, end, close if close >= 0 else len(data)):
+            overwritten = close if close >= 0 else len(data)
+            if _overwrite(kept, end, overwritten):
                 found.add(DEBUG_SECTIONS)
     return bytes(kept)
 
@@ -113,20 +131,24 @@ def _ptx(data: bytes, found: set[str]) -> bytes:
 def _overwrite(kept: bytearray, start: int, end: int) -> bool:
     """Text in a debug section of PTX, which is a list of numbers, becomes one letter: of as many digits, so that every
     size stays. Whether there was any."""
-    numbers = [
-        number
-        for run in _BYTES.finditer(kept, start, end)
-        for number in _NUMBER.finditer(kept, run.start() + 3, run.end())
-    ]
     some = False
-    first = 0
-    for place in range(len(numbers) + 1):
-        if place < len(numbers) and len(numbers[place][0]) < 4 and int(numbers[place][0]) in _READABLE:
-            continue
-        run = numbers[first:place]
-        if len(run) >= _SHORTEST_RUN and any(number[0] not in (b"88", b"120") for number in run):
-            some = True
-            for number in run:
-                kept[number.start() : number.end()] = b"120" if len(number[0]) == 3 else b"88"
-        first = place + 1
+    length, told, waiting = (
+        0,
+        False,
+        list[re.Match[bytes]](),
+    )  # of the run; what of it is overwritten if it is text
+    for line in _BYTES.finditer(kept, start, end):
+        for number in _NUMBER.finditer(kept, line.start() + 3, line.end()):
+            if len(number[0]) > 3 or int(number[0]) not in _READABLE:
+                length, told, waiting = 0, False, []
+                continue
+            length += 1
+            if number[0] not in (b"88", b"120"):
+                told = True
+                waiting.append(number)
+            if told and length >= _SHORTEST_RUN:
+                some = True
+                for one in waiting:
+                    kept[one.start() : one.end()] = b"120" if len(one[0]) == 3 else b"88"
+                waiting = []
     return some

@@ -16,12 +16,15 @@ from itertools import accumulate
 from typing import Any, Protocol, overload
 
 from replay.api.functions import by_symbol
-from replay.api.parts import CONFIG_ATTRIBUTES, PARAMETER_LAYOUT, part_key
+from replay.api.parts import CONFIG_ATTRIBUTES, PARAMETER_LAYOUT, PARAMETERS, part_key
 from replay.api.vocabulary import Effect, Function, Keep, Role, Work
 from replay.snapshot.schema import Call, from_wire
 
 SHORTEST = 4  # calls that are worth columns
-PARAMETERS = part_key("kernelParams", 0)
+_LONGEST, _LARGEST_PARAMETERS = (
+    1 << 16,
+    16 << 20,
+)  # of calls that are kept together, as in a block of a snapshot
 _MAXIMUM_TEMPLATES = 65_536  # known at once
 _LARGEST = (1 << 63) - 1
 _Key = tuple[Any, ...]
@@ -81,7 +84,7 @@ class Repeats:
             self.leave_ns[begin:end],
             array("q", [start - first for start in starts]) if first else starts,
             self.parameters[first:last],
-            {at - begin: value for at, value in self.gpu_ns.items() if begin <= at < end},
+            timed(self.gpu_ns, begin, end),
         )
 
     def without(self, places: Sequence[int]) -> Iterator[Call | Repeats]:
@@ -95,6 +98,11 @@ class Repeats:
             if at < len(self):
                 yield self.call(at)
             begin = at + 1
+
+
+def timed(gpu_ns: dict[int, int], begin: int, end: int) -> dict[int, int]:
+    """Those from one place to before another, counted from there, in as many steps: a window may be cut often."""
+    return {at - begin: gpu_ns[at] for at in range(begin, end) if at in gpu_ns} if gpu_ns else {}
 
 
 class BlockSource(Protocol):
@@ -208,13 +216,14 @@ class _Building:
         self._last = -1
 
     def takes(self, template: Call, value: dict[str, Any]) -> bool:
-        """Add a call like a template; False where it does not come after the others, or is not sound."""
+        """Add a call like a template; False where it does not come after the others, is not sound, or they are many."""
         repeats, number = self._repeats, value.get("number")
         enter_ns, leave_ns, gpu_ns = value.get("enter_ns", 0), value.get("leave_ns", 0), value.get("gpu_ns")
         for word in (number, enter_ns, leave_ns):
             if type(word) is not int or not 0 <= word <= _LARGEST:
                 return False
-        if number <= self._last or not (gpu_ns is None or type(gpu_ns) is int):  # type: ignore[operator]
+        full = len(repeats.which) >= _LONGEST or len(repeats.parameters) > _LARGEST_PARAMETERS
+        if full or number <= self._last or not (gpu_ns is None or type(gpu_ns) is int):  # type: ignore[operator]
             return False
         which = self._number_of.get(id(template))
         if which is None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from replay.api.parts import PARAMETERS
 from replay.errors import DamagedError
-from replay.snapshot.calls import PARAMETERS, SHORTEST, Repeats
-from replay.snapshot.container.blocks import ARGUMENTS, OTHER, Block
+from replay.snapshot.calls import SHORTEST, Repeats, timed
+from replay.snapshot.container.blocks import ARGUMENTS, OTHER, Block, filled
 from replay.snapshot.schema import INLINE_BYTES, Call, from_wire
 
 _MOST_ARGUMENTS = 256  # combinations of arguments of one template; more are worth no columns
@@ -46,7 +47,7 @@ class _Columns:
         self._block, self._templates = block, list[Call]()
         self._which, sizes = np.zeros(count, "<u4"), np.zeros(count, "<i8")
         self.alone = np.zeros(count, bool)
-        lines: list[tuple[Any, Any]] = []
+        lines: list[tuple[Any, bytes, dict[int, Any]]] = []
         self._varying: list[dict[Any, Any]] = []
         for number, template in enumerate(block.templates):
             rows, varying = block.rows_of(number), block.varying_words(number)
@@ -71,11 +72,12 @@ class _Columns:
             self._which[rows] = len(self._templates) - len(kinds) + kind_of
             if isinstance(parameters, bytes):
                 sizes[rows] = len(parameters)
-                lines.append((rows, _parameters(parameters, words, len(rows))))
+                lines.append((rows, parameters, words))
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
         self._parameters = np.zeros(int(self._starts[-1]), "u1")
-        for rows, data in lines:
-            self._parameters[self._starts[rows][:, None] + np.arange(data.shape[1])] = data
+        for rows, parameters, words in lines:
+            places = self._starts[rows][:, None] + np.arange(len(parameters))
+            self._parameters[places] = filled(parameters, words, slice(None), len(rows))
         columns = (block.numbers, block.enter_ns, block.leave_ns)
         ascending = bool((block.numbers[1:] > block.numbers[:-1]).all())
         sections = {template.section for template in self._templates}
@@ -108,7 +110,7 @@ class _Columns:
             leave_ns,
             _array("q", self._starts[begin : end + 1] - first, "<i8"),
             bytearray(self._parameters[first:last].tobytes()),
-            {row - begin: ns for row, ns in block.gpu_ns.items() if begin <= row < end},
+            timed(block.gpu_ns, begin, end),
         )
 
     def _single(self, row: int) -> dict[str, Any]:
@@ -121,16 +123,6 @@ def _kinds(arguments: dict[int, Any], count: int) -> tuple[list[list[int]], Any]
         return [[]], np.zeros(count, "<u4")
     kinds, which = np.unique(np.stack(list(arguments.values()), 1), axis=0, return_inverse=True)
     return kinds.tolist(), which.reshape(-1)
-
-
-def _parameters(data: bytes, words: dict[int, Any], count: int) -> Any:
-    """The parameters of each call, a line of bytes for each."""
-    base = np.frombuffer(data + bytes(-len(data) % 8), "<u8")
-    lines = np.empty((count, len(base)), "<u8")
-    lines[:] = base
-    for word, column in words.items():
-        lines[:, word] = column
-    return lines.view("u1").reshape(count, -1)[:, : len(data)]
 
 
 def _array(code: str, column: Any, kind: str) -> array[int]:

@@ -58,8 +58,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bin folder of a virtual environment with the wheel in it."""
     folder = tmp_path_factory.mktemp("environment")
-    checked([os.environ.get("REPLAY_TEST_PYTHON", sys.executable), "-m", "venv", folder])
-    checked([folder / "bin" / "python", "-m", "pip", "install", "-q", wheel])
+    # The pip of the tests fills it, and compiles nothing: most of the modules are never imported here.
+    checked([os.environ.get("REPLAY_TEST_PYTHON", sys.executable), "-m", "venv", "--without-pip", folder])
+    pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
+    checked([*pip, "install", "-q", "--no-compile", wheel])
     return folder / "bin"
 
 

@@ -15,11 +15,11 @@ from dataclasses import replace
 from typing import Any
 
 from replay.api.functions import by_symbol
-from replay.api.parts import PARAMETER_LAYOUT, split_key
+from replay.api.parts import PARAMETER_LAYOUT, PARAMETERS, split_key
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.execution import submission
 from replay.engine.translation.translation import Late, Translation, put_word
-from replay.snapshot.calls import PARAMETERS, Repeats
+from replay.snapshot.calls import Repeats
 from replay.snapshot.schema import Call
 
 _ARGUMENT = split_key(PARAMETERS)[0]

@@ -11,12 +11,14 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.errors import DamagedError
+from replay.api.parts import PARAMETERS
+from replay.errors import DamagedError, LimitError
 from replay.snapshot.container.columns import U64, unpack_column
 
 MAX_CALLS = 1 << 16  # in a block
@@ -25,6 +27,7 @@ OTHER = 0xFFFF  # in `order`: the next of `others`
 MAX_ARGUMENTS = 64
 MAX_COLUMNS = 2048  # of a template
 MAX_VARYING_BYTES = 4096  # of an attachment whose words vary
+MAX_SPREAD_BYTES = 16 << 20  # of all such attachments of all calls of a block
 ARGUMENTS = "arguments"
 CENSUS_WORD = np.dtype([("offset", "<u8"), ("inside", "<u8"), ("range", "<u4"), ("zero", "<u4")])
 _AT_ONCE = 2048  # calls whose maps are made together
@@ -88,8 +91,30 @@ class Block:
             or max(map(len, self._pointers), default=0) > MAX_COLUMNS
         ):
             raise ValueError("pointers")
-        self._bases = {int(number): int(base) for number, base in value["bases"]}
-        self.gpu_ns = {int(row): int(ns) for row, ns in value["gpu_ns"]}
+        self._bases = {index(number): index(base) for number, base in value["bases"]}
+        self.gpu_ns = {index(row): index(ns) for row, ns in value["gpu_ns"]}
+        self._check_spread()
+
+    def _check_spread(self) -> None:
+        """A template stands for many calls: what they have that differs is bounded, and no word is given twice."""
+        spread = 0
+        counts = np.bincount(self.template_of, minlength=len(self.templates)).tolist()
+        for template, varying, pointers, count in zip(
+            self.templates, self._varying, self._pointers, counts, strict=True
+        ):
+            words = [(item.place, item.word) for item in varying]
+            pointed = [(("inputs", key), word) for key, word, _ in pointers]
+            if len({*words}) != len(words) or len({*pointed}) != len(pointed):
+                raise ValueError("a word twice")
+            places = {place for place, _ in (*words, *pointed)} - {(ARGUMENTS, "")}
+            spread += count * sum(len(_bytes_of(template, place)) for place in places)
+            parameters = dict(template.get("inputs", ())).get(
+                PARAMETERS
+            )  # a reader makes a column of all of them
+            if ("inputs", PARAMETERS) not in places and isinstance(parameters, bytes):
+                spread += count * len(parameters) if len(parameters) <= MAX_VARYING_BYTES else 0
+        if spread > MAX_SPREAD_BYTES:
+            raise LimitError("the parameters of a block of calls are larger than any that a snapshot has")
 
     @staticmethod
     def _varying_of(template: dict[str, Any], found: Any) -> list[Varying]:
@@ -165,7 +190,8 @@ class Block:
         number = int(self.template_of[row])
         at = int(np.searchsorted(self.rows_of(number), row))
         made: list[Any] = [None]
-        self._fill(made, row, number, varying, slice(at, at + 1))
+        with _refused():
+            self._fill(made, row, number, varying, slice(at, at + 1))
         call: dict[str, Any] = made[0]
         if row in self.gpu_ns:
             call["gpu_ns"] = self.gpu_ns[row]
@@ -286,20 +312,27 @@ def _bytes_of(template: dict[str, Any], place: Place) -> bytes:
     return found
 
 
+def filled(data: bytes, columns: dict[int, U64], chosen: slice, count: int) -> NDArray[np.uint8]:
+    """`data` with the words that vary, a line of bytes for each of the chosen calls, of which there are `count`."""
+    return _filled(np.frombuffer(data + bytes(-len(data) % 8), "<u8"), columns, chosen, count).view("u1")[
+        :, : len(data)
+    ]
+
+
+def _filled(base: U64, columns: dict[int, U64], chosen: slice, count: int) -> U64:
+    lines = np.empty((count, len(base)), "<u8")
+    lines[:] = base
+    for word, words in columns.items():
+        lines[:, word] = words[chosen]
+    return lines
+
+
 def _lines(
     template: dict[str, Any], place: Place, columns: dict[int, U64], chosen: slice, count: int
 ) -> list[Any]:
     """What the calls have at a place, one after another."""
-    data = b"" if place[0] == ARGUMENTS else _bytes_of(template, place)
     if place[0] == ARGUMENTS:
-        base = np.array(template[ARGUMENTS], np.uint64)
-    else:
-        base = np.frombuffer(data + bytes(-len(data) % 8), "<u8")
-    lines = np.empty((count, len(base)), np.uint64)
-    lines[:] = base
-    for word, words in columns.items():
-        lines[:, word] = words[chosen]
-    if place[0] == ARGUMENTS:
-        return lines.tolist()
-    joined, width = lines.astype("<u8").tobytes(), 8 * lines.shape[1]
-    return [joined[at : at + len(data)] for at in range(0, width * count, width)]
+        return _filled(np.array(template[ARGUMENTS], np.uint64), columns, chosen, count).tolist()  # type: ignore[no-any-return]
+    data = _bytes_of(template, place)
+    joined, width = filled(data, columns, chosen, count).tobytes(), len(data)
+    return [joined[at : at + width] for at in range(0, width * count, width)]

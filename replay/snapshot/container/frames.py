@@ -40,6 +40,7 @@ MAX_KINDS = 1000
 MAX_WINDOWS = MAX_FRAMES // 2
 MAX_NESTING = 32
 MAX_MAPS = 500_000  # in one object: an empty map is one byte in the file and 64 in memory
+MAX_CALLS_IN_BLOCKS = 1 << 26  # of a file
 MAX_KIND_LENGTH = 64
 
 DIGEST_BYTES = 16  # BLAKE3 cut to 128 bits

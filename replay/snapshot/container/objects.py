@@ -79,6 +79,30 @@ BLOCK_KIND = "calls"  # each stands for many objects of these kinds
 KINDS_IN_BLOCKS = ("call", "census")
 
 
+class BlockCounter:
+    """How many calls the blocks of a file stand for, however often they are read. add: of a frame, so far in it.
+    Raises LimitError: a few bytes stand for thousands of calls, and looking at each takes time."""
+
+    def __init__(self) -> None:
+        self._frames: dict[int, int] = {}
+        self._calls = 0
+
+    def add(self, frame: int, before: int, value: object) -> int:
+        """A block, before which the frame had so many; how many it has now."""
+        order = value.get("order") if isinstance(value, dict) else None
+        count = before + (len(order) // 2 if isinstance(order, bytes) else 0)
+        known = self._frames.get(frame, 0)
+        if count > known:
+            self._frames[frame] = count
+            self._calls += count - known
+        if self._calls > frames.MAX_CALLS_IN_BLOCKS:
+            raise LimitError(
+                f"more than {frames.MAX_CALLS_IN_BLOCKS:,} calls in one file",
+                next="capture a longer window in parts (`--launch`, `--max-launches`)",
+            )
+        return count
+
+
 def check_block(value: object) -> None:
     """Raises DamagedError for a block of which the parts do not fit together."""
     from replay.snapshot.container.blocks import Block

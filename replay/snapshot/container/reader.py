@@ -24,6 +24,7 @@ from replay.snapshot.container.objects import (
     CHUNK_KINDS,
     KINDS_IN_BLOCKS,
     UNPACK_ERRORS,
+    BlockCounter,
     MapCounter,
     check_block,
     chunk_parts,
@@ -57,6 +58,7 @@ class SnapshotReader:
         self.damages: list[Damage] = []
         self._cache: OrderedDict[int, bytes] = OrderedDict()
         self._table: ChunkTable | None = None
+        self._block_calls = BlockCounter()
         self._scanned_chunks: dict[bytes, tuple[int, int, int]] = {}
         self._file = FrameFile(self.path)
         self.file_bytes = self._file.size_bytes
@@ -142,7 +144,11 @@ class SnapshotReader:
                 if found == kind:
                     yield value
                 elif found == BLOCK_KIND:
-                    yield Block(value)
+                    try:
+                        block = Block(value)
+                    except ReplayError as error:
+                        raise self._located(error) from None
+                    yield block
 
     def calls_from(self, number: int) -> Iterator[Any]:
         """As `objects("call")`; but of blocks that end before the call of this number, only the calls that are not
@@ -280,11 +286,13 @@ class SnapshotReader:
         report = VerifyReport(self.condition, self.file_bytes, damages=list(self.damages))
         found: dict[bytes, tuple[int, int, int]] = {}
         for number, record in enumerate(self._frames):
+            calls = 0
             try:
                 content = self._content(number)
                 for kind, value, position in unpack(content):
                     report.objects += 1
                     if kind == BLOCK_KIND:
+                        calls = self._block_calls.add(number, calls, value)
                         check_block(value)
                     if kind not in CHUNK_KINDS:
                         continue
@@ -427,8 +435,11 @@ class SnapshotReader:
 
     def _decode(self, number: int, kind: str | None) -> Iterator[tuple[str, Any]]:
         """kind: only these objects, also those in blocks; None: all, and blocks as they are."""
+        calls = 0
         try:
             for found, value, _ in unpack(self._content(number)):
+                if found == BLOCK_KIND:
+                    calls = self._block_calls.add(number, calls, value)
                 in_blocks = found == BLOCK_KIND and kind in KINDS_IN_BLOCKS
                 if kind is None or found == kind or in_blocks:
                     if found not in CHUNK_KINDS and frames.nests_deeper_than(value, frames.MAX_NESTING):

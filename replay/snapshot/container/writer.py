@@ -22,7 +22,7 @@ from replay import interrupts, settings
 from replay.errors import FileError, LimitError
 from replay.snapshot.container import frames
 from replay.snapshot.container.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
-from replay.snapshot.container.objects import BLOCK_KIND, CHUNK_KINDS, chunk_head
+from replay.snapshot.container.objects import BLOCK_KIND, CHUNK_KINDS, BlockCounter, chunk_head
 from replay.snapshot.container.output import OutputFile, file_error
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class SnapshotWriter:
         self._kinds: dict[str, tuple[list[int], list[int]]] = {}  # kind -> ([objects, bytes], frame numbers)
         # Digest -> rest of the record of a chunk, empty until its frame is closed
         self._chunks: dict[bytes, bytes] = {}
+        self._block_calls, self._calls_in_blocks = BlockCounter(), 0
         self._patches: set[bytes] = set()  # of these, the ones that are kept as patches
         self._file = OutputFile(self.path)
         self._holds = True  # interrupts, which come where objects and chunks do
@@ -137,13 +138,16 @@ class SnapshotWriter:
         """Append the object [kind, value]. `value` is anything that msgpack stores without extension types.
 
         flat: the caller knows that it is nested no deeper than a reader takes; looking costs more than packing.
-        Raises LimitError when the packed object exceeds 16 MiB or is nested too deeply for a reader.
+        Raises LimitError when the packed object exceeds 16 MiB or is nested too deeply for a reader, or blocks of calls
+        have more calls than it takes.
         """
         interrupts.check()
         if kind in CHUNK_KINDS or not 0 < len(kind) <= frames.MAX_KIND_LENGTH:
             raise ValueError(f"not a kind of object: {kind!r}")
         if not flat and frames.nests_deeper_than(value, frames.MAX_NESTING):
             raise LimitError(f"an object of kind {kind!r} is nested too deeply", where=self.path)
+        if kind == BLOCK_KIND:
+            self._calls_in_blocks = self._block_calls.add(0, self._calls_in_blocks, value)
         data = msgpack.packb([kind, value], use_bin_type=True)
         if len(data) > frames.MAX_OBJECT_BYTES:
             raise LimitError(

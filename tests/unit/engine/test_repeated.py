@@ -9,6 +9,7 @@ import struct
 import numpy as np
 import pytest
 
+from replay.api.parts import PARAMETERS
 from replay.drivers import submission_library
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.census import Census, Word
@@ -21,7 +22,7 @@ from replay.engine.translation.words import patch_columns, patch_words
 from replay.errors import EngineError
 from replay.planning.spans import Span
 from replay.snapshot import schema
-from replay.snapshot.calls import PARAMETERS, Calls, Repeats, read_calls
+from replay.snapshot.calls import Calls, Repeats, read_calls
 from replay.snapshot.schema import Call, Range, all_of, to_wire
 
 BASE, ELSEWHERE = 0x7000_0000_0000, 0x5000_0000_0000

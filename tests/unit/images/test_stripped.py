@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from replay.errors import ReplayError
+from replay.errors import ImageError, ReplayError
 from replay.images import identify, read_container, read_image
+from replay.images import stripped as stripped_module
 from replay.images.cubin import machine_code
 from replay.images.stripped import stripped, texts_of_ptx
 
@@ -125,3 +126,54 @@ def test_the_compiler_makes_the_same_code_of_it(tmp_path: Path) -> None:
 
 def test_texts_of_ptx_are_what_is_no_code() -> None:
     assert list(texts_of_ptx(b'.file 1 "a/b.cu"\nadd.u32 %a, %b, 1; // sum\n')) == [b'"a/b.cu"', b"// sum"]
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch, data: bytes) -> int:
+    """Bytes of debug sections of PTX that are gone through."""
+    looked = 0
+    whole = stripped_module._overwrite
+
+    def counted(kept: bytearray, start: int, end: int) -> bool:
+        nonlocal looked
+        looked += end - start
+        return whole(kept, start, end)
+
+    monkeypatch.setattr(stripped_module, "_overwrite", counted)
+    stripped(data)
+    return looked
+
+
+def test_debug_sections_without_an_end_are_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = PTX.replace(b"}\n", b"\n") + b".section .debug_x\n.b8 97,98,99\n" * 500
+    assert looked_at(monkeypatch, data) <= len(data)
+
+
+def test_entries_that_unpack_to_more_than_any_image_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = make_entry(1, 70, PTX, packing="zstd")
+    for room, refused in ((4 * len(PTX), False), (4 * len(PTX) - 1, True)):
+        monkeypatch.setattr(stripped_module, "MAX_ENTRY_BYTES", room)
+        for data in (make_container(*[entry] * 4), make_container(entry) * 4):
+            if refused:
+                with pytest.raises(ImageError):
+                    stripped(data)
+            else:
+                stripped(data)
+
+
+def test_a_fat_binary_inside_of_another_is_not_opened() -> None:
+    data = PTX
+    for _ in range(3000):
+        data = make_container(make_entry(1, 70, data, packing="zstd" if len(data) < 4096 else ""))
+        if len(data) > 200_000:
+            break
+    assert stripped(data) == (data, [])
+
+
+def test_cubins_with_debug_sections_that_overlap_are_refused() -> None:
+    sections = [(".debug_info", 64, 1000, 1)] * 3
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            stripped_module, "stored_sections", lambda _: ((name, at, size) for name, at, size, _ in sections)
+        )
+        with pytest.raises(ImageError):
+            stripped(make_cubin()[:64] + bytes(1000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import resource
 from pathlib import Path
@@ -10,12 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replay.errors import DamagedError, FileError, ReplayError
+from replay.api.parts import PARAMETERS
+from replay.errors import DamagedError, FileError, LimitError, ReplayError
 from replay.pack import blocks, pack, room
-from replay.snapshot.container import SnapshotReader, SnapshotWriter
-from replay.snapshot.container.blocks import Block
+from replay.snapshot import calls
+from replay.snapshot.calls import Repeats, read_calls
+from replay.snapshot.container import SnapshotReader, SnapshotWriter, frames
+from replay.snapshot.container.blocks import MAX_SPREAD_BYTES, Block
 from replay.snapshot.container.columns import pack_column, unpack_column
 from replay.snapshot.contents import Snapshot
+from replay.snapshot.repeated_blocks import repeats_of
 
 from .test_repeated_calls import Program
 
@@ -156,3 +161,130 @@ def test_a_disk_without_room_is_told_before_anything_is_written(tmp_path: Path, 
     assert pack(tmp_path / "raw.rcap", tmp_path / "x.rsnap", ignore_space=True).snapshots
     monkeypatch.setattr(room.shutil, "disk_usage", lambda _: type("Usage", (), {"free": needed}))
     assert pack(tmp_path / "raw.rcap", tmp_path / "y.rsnap").snapshots
+
+
+def standing_for(value: dict[str, Any], rows: int, parameters: bytes, **more: Any) -> dict[str, Any]:
+    """A small block of many calls of one template."""
+    columns = {
+        name: pack_column(np.arange(1, rows + 1, dtype=np.uint64))
+        for name in ("numbers", "enter_ns", "leave_ns")
+    }
+    launch = next(one for one in value["templates"] if PARAMETERS in one["inputs"])
+    template = {**launch, "inputs": {**launch["inputs"], PARAMETERS: parameters}}
+    return {
+        **columns, "order": bytes(2 * rows), "templates": [template], "varying": [[]], "pointers": [[]],
+        "bases": [], "gpu_ns": [], "others": [], **more,
+    }  # fmt: skip
+
+
+def repeats(value: dict[str, Any]) -> list[Any]:
+    class Source:
+        def objects_and_blocks(self, kind: str) -> Any:
+            return iter([Block(value)])
+
+    return list(read_calls(Source()))
+
+
+def test_small_blocks_with_large_parameters_are_refused(value: dict[str, Any]) -> None:
+    column = pack_column(np.array([1], np.uint64))
+    rows = MAX_SPREAD_BYTES // 4096
+    words = [[(PARAMETERS, word, column) for word in range(512)]]
+    for count in (rows, rows + 1):
+        bases = [(1, 0x1000)]
+        pointing = standing_for(value, count, bytes(4096), pointers=words, bases=bases)
+        for wrong in (pointing, standing_for(value, count, bytes(4096))):
+            if count == rows:
+                Block(wrong)
+            else:
+                with pytest.raises(LimitError):
+                    Block(wrong)
+    for twice in ({"pointers": [words[0][:1] * 2]}, {"varying": [[("inputs", PARAMETERS, 0, column)] * 2]}):
+        with pytest.raises(DamagedError):
+            Block(standing_for(value, 10, bytes(4096), **twice))
+
+
+def test_timed_calls_in_many_parts_take_no_time_for_each_pair(value: dict[str, Any]) -> None:
+    """Every fifth call is by itself, so that each part would look at the times of all."""
+
+    class Counted(dict[int, int]):
+        looks = 0
+
+        def items(self) -> Any:
+            Counted.looks += len(self)
+            return super().items()
+
+    rows = 2000
+    order = np.zeros(rows, "<u2")
+    order[::5] = 1
+    found = standing_for(value, rows, bytes(16), gpu_ns=[(row, 7) for row in range(rows)])
+    failed = {**found["templates"][0], "result": 1}
+    found.update(
+        order=order.tobytes(), templates=[*found["templates"], failed], varying=[[], []], pointers=[[], []]
+    )
+    block = Block(found)
+    block.gpu_ns = Counted(block.gpu_ns)
+    parts = list(repeats_of(block, lambda one: one["result"] == 0))
+    assert len(parts) == 2 * rows // 5
+    assert sum(len(part.gpu_ns) if isinstance(part, Repeats) else "gpu_ns" in part for part in parts) == rows
+    assert Counted.looks == 0
+
+
+def test_a_file_of_more_calls_than_any_has_is_refused(
+    value: dict[str, Any], tmp_path: Path, monkeypatch: Any
+) -> None:
+    block = standing_for(value, 1000, bytes(16))
+    with SnapshotWriter(tmp_path / "x.rsnap") as writer:
+        for _ in range(3):
+            writer.write("calls", block)
+    for most, refused in ((3000, False), (2999, True)):
+        monkeypatch.setattr(frames, "MAX_CALLS_IN_BLOCKS", most)
+        for read in (
+            lambda reader: [list(one.calls()) for one in reader.objects_and_blocks("call")],
+            lambda reader: [list(reader.objects(kind)) for kind in ("call", "census", "call")],
+            lambda reader: list(reader.calls_from(1)),
+        ):
+            with SnapshotReader(tmp_path / "x.rsnap") as reader:
+                if refused:
+                    with pytest.raises(LimitError, match="2,999"):
+                        read(reader)
+                else:
+                    read(reader)
+                assert reader.verify().good != refused
+    with SnapshotWriter(tmp_path / "y.rsnap") as writer:
+        writer.write("calls", block)
+        writer.write("calls", block)
+        with pytest.raises(LimitError):
+            writer.write("calls", block)
+
+
+def test_calls_that_repeat_are_together_only_so_far(value: dict[str, Any], monkeypatch: Any) -> None:
+    monkeypatch.setattr(calls, "_LONGEST", 100)
+    single = list(Block(standing_for(value, 250, bytes(16))).calls())
+
+    class Source:
+        def objects_and_blocks(self, kind: str) -> Any:
+            return iter(single)
+
+    parts = list(read_calls(Source()))
+    assert [len(part) for part in parts] == [100, 100, 50]
+    monkeypatch.setattr(calls, "_LARGEST_PARAMETERS", 16 * 30)
+    assert {len(part) for part in read_calls(Source()) if isinstance(part, Repeats)} == {31}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_changed_block_gives_repeats_or_an_error_of_ours(value: dict[str, Any], seed: int) -> None:
+    choose = random.Random(seed)
+    for _ in range(5):
+        wrong = changed(value, choose)
+        with contextlib.suppress(ReplayError):
+            found = repeats(wrong)
+            assert sum(len(one) if isinstance(one, Repeats) else 1 for one in found) == len(Block(wrong))
+
+
+def test_arguments_that_are_no_words_are_damage(value: dict[str, Any]) -> None:
+    """Of a call that is by itself, too."""
+    column = pack_column(np.array([1], np.uint64))
+    wrong = standing_for(value, 5, bytes(16), varying=[[("arguments", "", 0, column)]])
+    wrong["templates"][0].update(arguments=[-1] * 11, result=1)
+    with pytest.raises(ReplayError):
+        repeats(wrong)
