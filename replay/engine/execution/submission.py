@@ -9,6 +9,7 @@ installed, is called from Python.
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +23,7 @@ S = TypeVar("S")
 
 WORDS = 12  # of a row's arguments; submission/submit.c has the same number
 ROW_WORDS = WORDS + 2  # and the function in front of them, after them whether it must succeed
-REPEATED_WORDS = ROW_WORDS + 4  # of a template of calls that repeat
+REPEATED_WORDS = ROW_WORDS + 5  # of a template of calls that repeat; the last is the lane of its marks
 SHORTEST = 2  # calls that are worth a table
 
 _INTEGERS = (ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p)
@@ -72,7 +73,7 @@ def _library() -> Any:
     library = ctypes.CDLL(str(path))
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     library.replay_submit.argtypes = (pointer, size, pointer)
-    library.replay_submit_repeated.argtypes = (pointer, pointer, size, pointer, pointer, pointer)
+    library.replay_submit_repeated.argtypes = (pointer, pointer, size, pointer, pointer, pointer, pointer)
     library.replay_submit.restype = library.replay_submit_repeated.restype = size
     return library
 
@@ -87,7 +88,46 @@ def is_function(function: Any) -> bool:
     return isinstance(function, _FUNCTION)
 
 
-def submit_repeated(table: Any, which: Any, parameters: int, addresses: Any) -> tuple[int, int]:
+def call_each(function: Any, rows: Sequence[Sequence[int]]) -> int:
+    """Call a driver function with each row of words; the first CUresult that is none of success, else 0."""
+    if missing() or not is_function(function):
+        return next(filter(None, (function(*row) for row in rows)), 0)
+    address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    table = array("Q")
+    for row in rows:
+        table.extend((address, *row, *[0] * (WORDS - len(row)), 1))
+    code = ctypes.c_int32(0)
+    _library().replay_submit(table.buffer_info()[0], len(rows), ctypes.byref(code))
+    return code.value
+
+
+class Marks:
+    """Calls of ours around some of the calls that repeat: `item` stands for all of them, a function of two words.
+
+    places: of the calls, which ascend; words: the first word of the call before each and of the one after it. The
+    second word is the live stream of the call; streams: the captured one of each template.
+    """
+
+    def __init__(self, item: Prepared, places: array[int], words: array[int], streams: dict[int, int]) -> None:
+        self.item, self.streams = item, streams
+        self._places, self._words = places, words
+        function = ctypes.cast(item.function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+        self._struct = array("Q", [function, places.buffer_info()[0], words.buffer_info()[0], len(places), 0])
+
+    @property
+    def address(self) -> int:
+        """Of the struct, as submission/submit.c lays it out."""
+        return self._struct.buffer_info()[0]
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was one of these that ended the last submission."""
+        return self._struct[4] != 0
+
+
+def submit_repeated(
+    table: Any, which: Any, parameters: int, addresses: Any, marks: Marks | None = None
+) -> tuple[int, int]:
     """Call each of `which`, rows of the table of templates: how many were done, and the CUresult of the next one.
     parameters: address of the first call's; addresses: room for those of the parameters of one call."""
     code = ctypes.c_int32(0)
@@ -97,6 +137,7 @@ def submit_repeated(table: Any, which: Any, parameters: int, addresses: Any) -> 
         len(which),
         parameters,
         addresses.ctypes.data,
+        None if marks is None else marks.address,
         ctypes.byref(code),
     )
     return done, code.value
