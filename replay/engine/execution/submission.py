@@ -36,7 +36,7 @@ class _LateValue(NamedTuple):
 
     value: Late
     where: str
-    words: Any
+    words: list[int]
     addresses: list[int]
 
 
@@ -47,21 +47,21 @@ class Batch:
 
     items: list[Prepared]
     context: int
-    rows: Any
+    rows: array[int]
     late: list[_LateValue]
 
     def submit(self, live: Callable[[Late, str], int]) -> tuple[Prepared, int] | None:
         """Call all of them; the call that failed and had to succeed, with its CUresult. live: gives the live value
         for a captured one (`Translation.live`); its EngineError goes through."""
-        words = self.rows.reshape(-1)
         for late in self.late:
             word = live(late.value, late.where)
-            words[late.words] = word
+            for place in late.words:
+                self.rows[place] = word
             for address in late.addresses:
                 put_word(address, word)
         code = ctypes.c_int32(0)
-        done = _library().replay_submit(self.rows.ctypes.data, len(self.rows), ctypes.byref(code))
-        return None if done == len(self.rows) else (self.items[done], code.value)
+        done = _library().replay_submit(self.rows.buffer_info()[0], len(self.items), ctypes.byref(code))
+        return None if done == len(self.items) else (self.items[done], code.value)
 
 
 @cache
@@ -108,7 +108,9 @@ class Marks:
     second word is the live stream of the call; streams: the captured one of each template.
     """
 
-    def __init__(self, item: Prepared, places: array[int], words: array[int], streams: dict[int, int]) -> None:
+    def __init__(
+        self, item: Prepared, places: array[int], words: array[int], streams: dict[int, int]
+    ) -> None:
         self.item, self.streams = item, streams
         self._places, self._words = places, words
         function = ctypes.cast(item.function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
@@ -179,9 +181,9 @@ def in_batches(
 
 
 def _batch(stretch: Sequence[tuple[Prepared, bool, list[int]]]) -> Batch:
-    import numpy
-
-    rows = numpy.array([[*words, must] for _, must, words in stretch], "<u8")
+    rows = array("Q")
+    for _, must, words in stretch:
+        rows.extend((*words, must))
     late: dict[Late, tuple[str, list[int], list[int]]] = {}
     for number, (item, _, _) in enumerate(stretch):
         for value in item.late_arguments:
@@ -190,8 +192,7 @@ def _batch(stretch: Sequence[tuple[Prepared, bool, list[int]]]) -> Batch:
         for value in item.late_words:
             _, _, addresses = late.setdefault(value._replace(place=0), (item.where, [], []))
             addresses.append(value.place)
-    values = [_LateValue(value, where, numpy.array(words, "<i8"), places)
-              for value, (where, words, places) in late.items()]  # fmt: skip
+    values = [_LateValue(value, where, words, places) for value, (where, words, places) in late.items()]
     return Batch([item for item, _, _ in stretch], stretch[0][0].context, rows, values)
 
 

@@ -33,11 +33,7 @@ class Launch(NamedTuple):
 def choose_launches(window: Window, most: int) -> tuple[list[Launch], int]:
     """At most so many launches, in the order of the window, and how many it has. One that failed in the application has
     no time, and is none."""
-    parts = [
-        (first, part, places)
-        for first, part in window.cut(())
-        if (places := _places(part))
-    ]
+    parts = [(first, part, places) for first, part in window.cut(()) if (places := _places(part))]
     ends = list(accumulate(len(places) for _, _, places in parts))
     total = ends[-1] if ends else 0
     ranks: Iterable[int] = range(total)

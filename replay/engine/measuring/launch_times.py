@@ -125,10 +125,11 @@ class LaunchTimer:
         events = (ctypes.c_uint64 * (2 * len(timed)))()
         first = ctypes.addressof(events)
         self._call_each("cuEventCreate", [(first + 8 * number, 0) for number in range(len(events))])
-        for one, one.begin, one.end in zip(timed, events[::2], events[1::2], strict=True):
+        for one, begin, end in zip(timed, events[::2], events[1::2], strict=True):
+            one.begin, one.end = begin, end
             if one.slot is not None:
                 words, number = one.slot
-                words[2 * number], words[2 * number + 1] = one.begin, one.end
+                words[2 * number], words[2 * number + 1] = begin, end
 
     def _call_each(self, symbol: str, rows: Sequence[Sequence[int]]) -> None:
         operation = getattr(self._session.driver, symbol)

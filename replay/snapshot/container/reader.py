@@ -25,7 +25,7 @@ from replay.snapshot.container.objects import (
     KINDS_IN_BLOCKS,
     UNPACK_ERRORS,
     MapCounter,
-    check_block,
+    block_of,
     chunk_parts,
     in_block,
     tally,
@@ -135,26 +135,22 @@ class SnapshotReader:
 
     def objects_and_blocks(self, kind: str) -> Iterator[Any]:
         """As `objects`, of "call" or "census"; blocks as they are."""
-        from replay.snapshot.container.blocks import Block
-
         for frame in self._frames_of(kind):
             for found, value in self._decode(frame, None):
                 if found == kind:
                     yield value
                 elif found == BLOCK_KIND:
-                    yield Block(value)
+                    yield block_of(value)
 
     def calls_from(self, number: int) -> Iterator[Any]:
         """As `objects("call")`; but of blocks that end before the call of this number, only the calls that are not
         like others: those that make objects are among them."""
-        from replay.snapshot.container.blocks import Block
-
         for frame in self._frames_of("call"):
             for found, value in self._decode(frame, None):
                 if found == "call":
                     yield value
                 elif found == BLOCK_KIND:
-                    block = Block(value)
+                    block = block_of(value)
                     yield from block.calls() if block.last_number >= number else block.others
 
     def _frames_of(self, kind: str) -> list[int]:
@@ -285,7 +281,7 @@ class SnapshotReader:
                 for kind, value, position in unpack(content):
                     report.objects += 1
                     if kind == BLOCK_KIND:
-                        check_block(value)
+                        block_of(value).check()
                     if kind not in CHUNK_KINDS:
                         continue
                     digest, data = chunk_parts(value)
