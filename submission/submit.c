@@ -62,7 +62,8 @@ struct marks {
   uint64_t failed; // set where it was a mark that did not succeed
 };
 
-_Static_assert(sizeof(struct marks) == 8 * 5, "replay/engine/execution/submission.py lays marks out like this");
+_Static_assert(sizeof(struct marks) == 8 * 5,
+               "replay/engine/execution/submission.py lays marks out like this");
 
 static int32_t mark(struct marks *marks, size_t word, uint64_t lane) {
   int32_t code = marks->function(marks->words[word], lane);
@@ -70,8 +71,8 @@ static int32_t mark(struct marks *marks, size_t word, uint64_t lane) {
   return code;
 }
 
-// Calls templates[which[0]], templates[which[1]], ...: all of them must succeed, and all marks (NULL: there are
-// none). Returns as replay_submit.
+// Calls templates[which[0]], templates[which[1]], ...: all of them must succeed, and all marks (NULL: there
+// are none). Returns as replay_submit.
 EXPORT size_t replay_submit_repeated(const struct repeated *templates, const uint32_t *which, size_t count,
                                      uint64_t parameters, uint64_t *addresses, struct marks *marks,
                                      int32_t *result) {

@@ -41,7 +41,8 @@ def plan_variant(
     ordinal: int,
     progress: Progress = lambda text: None,
 ) -> Plan:
-    """Read, build and compare, for a variant that changes something. reader: at the window that is replayed. Raises UsageError, EngineError, ImageError."""
+    """Read, build and compare, for a variant that changes something. reader: at the window that is replayed. Raises
+    UsageError, EngineError, ImageError."""
     return _Planning(variant, reader, driver, ordinal, progress).plan()
 
 
