@@ -10,7 +10,6 @@ import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-
 from typing import TYPE_CHECKING
 
 from replay.api.vocabulary import STICKY_RESULTS

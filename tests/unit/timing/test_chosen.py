@@ -9,7 +9,8 @@ from replay.engine.execution.window import Window
 from replay.engine.measuring.chosen import choose_launches, spread
 from replay.snapshot.schema import Call
 
-from ..snapshot_factory import vector_add
+from ..small_snapshots import BASE, INCREMENT, u32, u64
+from ..snapshot_factory import SnapshotFactory
 
 
 def launch(number, gpu_ns=None, result=0):
@@ -46,8 +47,13 @@ def test_of_a_long_window_those_are_timed_that_the_application_timed():
 
 
 def test_a_result_says_how_many_launches_were_timed(replayed, sabotage):
-    sabotage("from replay.engine.measuring import launch_times\nlaunch_times.MAXIMUM_TIMED_LAUNCHES = 1")
-    result = replayed(vector_add())
-    assert len(result.launch_times) <= 1
-    if result.window.launches > 1:
-        assert any("launches were timed one by one" in note for note in result.notes)
+    factory = SnapshotFactory()
+    factory.set_up(INCREMENT.encode(), "increment")
+    for number in range(8):
+        factory.range(BASE + 4096 * number, u32(5), u32(6))
+        factory.launch(u64(BASE + 4096 * number), [(0, 8)], 1, 1)
+    sabotage("from replay.engine.measuring import launch_times\nlaunch_times.MAXIMUM_TIMED_LAUNCHES = 3")
+    result = replayed(factory)
+    assert len(result.launch_times) == 3
+    assert all(item.cold_ns and item.kernel == "increment" for item in result.launch_times)
+    assert any(note.startswith("3 of 8 launches were timed one by one") for note in result.notes)
