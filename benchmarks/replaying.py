@@ -11,6 +11,9 @@ On the built-in CPU driver, side by side in rounds, the least of each side count
 - whole windows (`--all`) of 10,000 and of 100,000 such launches: CPU time of `replay run --no-timing` with its workers
   for each launch between the two, so that what a command takes anyway is left out, less that of the loop in C; CPU time
   of loading the calls for each launch, and the memory that this takes.
+- commands on whole programs: `run --quick` of 10 launches beside `import cuda.bindings.driver` alone; `info` of 10 and
+  of ten times --launches launches; `capture --all` beside the program alone; `run` of 20,000 launches with timing
+  beside `run --no-timing`. CPU time with all processes of a command.
 - loading memory, from the stage of that name to the next, beside `zstd -d` of the same bytes, compressed at level 1,
   into a file beside it. Loading ends with the bytes in the driver's memory and every one of them checked by BLAKE3;
   `zstd -d` ends with them in the page cache, checked by XXH64, zeros left out as a hole. Both read a file that was just
@@ -47,6 +50,11 @@ LAUNCH_TARGET_NS = 3_000.0
 LAUNCH_TARGET_RATIO = 4.0
 WINDOW_TARGET_NS = 2_000.0
 LOAD_TARGET_RATIO = 1.0
+TIMED_LAUNCHES = 20_000
+TIMED_TARGET_RATIO = 4.0
+IMPORT_TARGET_RATIO = 2.0
+INFO_TARGET_S = 0.4
+CAPTURE_TARGET_S = 1.0  # more than the program alone
 IMPORTS = "import blake3, msgpack, zstandard, typer, cuda.bindings.driver"
 
 
@@ -230,6 +238,55 @@ def windows(folder: Path, rounds: int, counts: tuple[int, int]) -> dict[str, obj
     }
 
 
+def commands(folder: Path, rounds: int, launches: int) -> dict[str, object]:
+    """Whole commands beside what they cannot do without."""
+    from replay.drivers import emulator_library
+
+    application, ptx = folder / "commands", str(HERE / "submission" / "noop.ptx")
+    source = str(HERE / "submission" / "launches.c")
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", source, "-o", str(application), "-ldl"], check=True)
+    programs = {count: [str(application), ptx, str(count), "1"] for count in (10, TIMED_LAUNCHES, launches)}
+    snapshots = {
+        count: capture(folder, f"commands-{count}.rsnap", ["--all"], program)
+        for count, program in programs.items()
+    }
+    words = ("run", "--driver", "emulator", "-q")
+    measured = {
+        "import": [sys.executable, "-c", "import cuda.bindings.driver"],
+        "quick": replay(*words, "--quick", str(snapshots[10])),
+        "info": replay("info", str(snapshots[10])),
+        "info_long": replay("info", str(snapshots[launches])),
+        "program": programs[10],
+        "capture": replay("capture", "--driver", "emulator", "--all", "-q", "-o", str(folder / "again.rsnap"), "--",
+                          *programs[10]),
+        "run": replay(*words, str(snapshots[TIMED_LAUNCHES])),
+        "run_no_timing": replay(*words, "--no-timing", str(snapshots[TIMED_LAUNCHES])),
+    }  # fmt: skip
+    costs: dict[str, list[Cost]] = {name: [] for name in measured}
+    for _ in range(rounds):
+        for name, command in measured.items():
+            costs[name].append(process(command, LD_LIBRARY_PATH=str(emulator_library().parent)))
+    cost = {name: least(found).cpu_s for name, found in costs.items()}
+    met = {
+        "quick": cost["quick"] <= IMPORT_TARGET_RATIO * cost["import"],
+        "info": max(cost["info"], cost["info_long"]) <= INFO_TARGET_S,
+        "capture": cost["capture"] - cost["program"] <= CAPTURE_TARGET_S,
+        "run with timing": cost["run"] <= TIMED_TARGET_RATIO * cost["run_no_timing"],
+    }
+    return {
+        **{f"{name}_cpu_s": seconds for name, seconds in cost.items()},
+        "quick_ratio": cost["quick"] / cost["import"],
+        "quick_target_ratio": IMPORT_TARGET_RATIO,
+        "info_target_s": INFO_TARGET_S,
+        "capture_more_s": cost["capture"] - cost["program"],
+        "capture_target_s": CAPTURE_TARGET_S,
+        "timed_ratio": cost["run"] / cost["run_no_timing"],
+        "timed_target_ratio": TIMED_TARGET_RATIO,
+        "missed": ", ".join(name for name, holds in met.items() if not holds),
+        "met": all(met.values()),
+    }
+
+
 def large_memory() -> Any:
     """The program whose memory is loaded, as a module."""
     specification = importlib.util.spec_from_file_location("large_memory", HERE / "large_memory.py")
@@ -294,7 +351,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bytes", type=int, default=512 << 20, help="memory to load")
     parser.add_argument("--launches", type=int, default=10_000)
-    parser.add_argument("--only", choices=("quick", "launches", "windows", "loading"))
+    parser.add_argument("--only", choices=("quick", "launches", "windows", "commands", "loading"))
     parser.add_argument("--folder", type=Path, help="where to work; default: the folder for temporary files")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
@@ -309,6 +366,8 @@ def main() -> int:
             found["launches"] = launches(folder, options.rounds, options.launches)
         if options.only in (None, "windows"):
             found["windows"] = windows(folder, options.rounds, (options.launches, 10 * options.launches))
+        if options.only in (None, "commands"):
+            found["commands"] = commands(folder, options.rounds, 10 * options.launches)
         if options.only in (None, "loading"):
             found["loading"] = loading(folder, options.rounds, options.bytes)
     for title, figures in found.items():

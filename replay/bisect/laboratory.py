@@ -76,13 +76,13 @@ class ReplayLaboratory:
         from replay.drivers import find_driver
         from replay.snapshot.container import SnapshotReader
         from replay.snapshot.windows import choose_window
-        from replay.variants.plan import NotExecutable, plan_variant
+        from replay.variants.planned import NotExecutable, plan_of
 
         driver = find_driver(options.driver)
         try:
             with SnapshotReader(self.snapshot) as reader:
                 choose_window(reader, options.window)
-                return plan_variant(options.variant, reader, driver, options.device, self.say).facts
+                return plan_of(options.variant, reader, driver, options.device, self.say).facts
         except NotExecutable as error:
             return error.facts
 
@@ -148,7 +148,7 @@ def _skipping() -> Iterator[None]:
 
 
 def _skipped(error: ReplayError) -> SkippedError:
-    from replay.variants.plan import NotExecutable
+    from replay.variants.planned import NotExecutable
 
     if isinstance(error, NotExecutable):
         return CannotRunError(

@@ -169,7 +169,7 @@ def run(
     from replay.text import parse_size
     from replay.timing.stopping import QUICK, RIGOROUS, StoppingParameters
     from replay.variants.model import make_variant
-    from replay.variants.plan import NotExecutable
+    from replay.variants.planned import NotExecutable
 
     if save_all and save_outputs is None:
         raise UsageError("--save-all needs --save-outputs DIR")

@@ -7,14 +7,13 @@ import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.engine.checking.comparing import Comparing
 from replay.engine.checking.parameters import check_parameters
 from replay.engine.checking.readings import Readings, ReplayDevice
-from replay.engine.checking.saving import OutputSaver
 from replay.engine.checking.verified import Verified
 from replay.engine.checking.verifying import Verifier
 from replay.engine.confinement import confine
@@ -59,6 +58,9 @@ from replay.snapshot.doubts import doubts
 from replay.snapshot.schema import to_wire
 from replay.timing.clocks import Clocks
 
+if TYPE_CHECKING:
+    from replay.engine.checking.saving import OutputSaver
+
 
 def execute_request(
     driver: Driver,
@@ -87,6 +89,8 @@ def execute_request(
     management = None if request["emulated"] else management_library()
     saver = None
     if request.get("save_outputs"):
+        from replay.engine.checking.saving import OutputSaver
+
         saver = OutputSaver.into(request["save_outputs"], request.get("save_all", False))
     session = Session(
         driver,

@@ -35,7 +35,7 @@ from replay.snapshot.schema import Environment, Kernel, Range, all_of, first_of,
 from replay.snapshot.windows import choose_window
 from replay.timing.stopping import StoppingParameters
 from replay.variants.model import Variant
-from replay.variants.plan import plan_variant
+from replay.variants.planned import plan_of
 
 DEFAULT_TIMEOUT_S = 300.0  # without any sign of progress
 MAXIMUM_RESTARTS = 4  # each gives the worker another layout of addresses
@@ -118,7 +118,7 @@ def run_snapshot(
         made_of = captured_kernels(reader)
         ranges = list(all_of(reader, Range))
         spans = plan_spans(ranges)
-        plan = plan_variant(options.variant, reader, driver, device, progress)
+        plan = plan_of(options.variant, reader, driver, device, progress)
     dtypes = declared_types(ranges, options.dtypes)
     request = {
         "snapshot": str(Path(path).absolute()),
@@ -176,7 +176,7 @@ def dry_run(
         reader.require_whole()
         choose_window(reader, options.window)
         facts = snapshot_facts(reader, options.window)
-        plan = plan_variant(options.variant, reader, driver, device, progress)
+        plan = plan_of(options.variant, reader, driver, device, progress)
     request = {
         "dry_run": True,
         "replaced": [item.digest for item in plan.replacements if not item.second],

@@ -152,6 +152,19 @@ class Calls(Sequence[Call]):
             else:
                 yield from (part.call(first) for _, first, _, _ in part.places())
 
+    def chosen(self, numbers: Collection[int]) -> Iterator[Call]:
+        """Every call by itself, and of those that repeat the ones of these numbers."""
+        ordered = sorted(numbers)
+        for part in self.parts:
+            if isinstance(part, Call):
+                yield part
+                continue
+            first, last = bisect_right(ordered, part.numbers[0] - 1), bisect_right(ordered, part.numbers[-1])
+            for number in ordered[first:last]:
+                at = bisect_right(part.numbers, number) - 1
+                if part.numbers[at] == number:
+                    yield part.call(at)
+
     def apart(self, numbers: Collection[int]) -> Calls:
         """The same calls, those of these numbers by themselves."""
         ordered = sorted(numbers)

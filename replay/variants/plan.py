@@ -7,10 +7,8 @@ geometry compared with what the snapshot asks for. Raises InterfaceMismatch with
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
 
 from replay.drivers import Driver
 from replay.engine.preflight.findings import machine_code_runs, ptx_compiles
@@ -27,61 +25,13 @@ from replay.variants.images import SOURCE_SUFFIXES, BuiltImage, describe, keep, 
 from replay.variants.interface import GEOMETRY, Fact, Launched, compare_interfaces, compare_variables, refuse
 from replay.variants.kernels import find_kernel, name_in, only_kernel, shown
 from replay.variants.model import Geometry, Swap, Variant
+from replay.variants.planned import NotExecutable, Plan
 from replay.variants.usage import ImageUse, image_uses, launched
 
 Progress = Callable[[str], None]
 
 # digest of a captured image -> what replaces it: digest of a new one -> it, and kernels, captured -> new name
 Built = dict[str, dict[str, tuple[BuiltImage, dict[str, str]]]]
-
-
-class NotExecutable(EngineError):
-    """A variant that was built and fits, but that this driver cannot execute. `facts`: what is known of it."""
-
-    def __init__(
-        self, what: str, facts: VariantFacts, *, where: object = None, next: str | None = None
-    ) -> None:
-        from replay.variants.wording import render_variant
-
-        self.facts = facts
-        self.details = render_variant(facts)
-        super().__init__(what, where=where, next=next)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What the worker does otherwise, and what is reported of it."""
-
-    replacements: tuple[Replacement, ...]
-    shapes: tuple[Shape, ...]
-    jit: tuple[tuple[int, int], ...]
-    facts: VariantFacts | None
-    notes: tuple[str, ...] = ()
-
-    @contextmanager
-    def request(self) -> Iterator[tuple[dict[str, Any] | None, tuple[int, ...]]]:
-        """What the worker is told, and the open files that it must inherit: no file of an image can remain."""
-        if not (self.replacements or self.shapes or self.jit):
-            yield None, ()
-            return
-        descriptors = [_in_memory(item.image) for item in self.replacements]
-        try:
-            yield {
-                "replacements": [
-                    {"digest": item.digest, "new_digest": item.new_digest, "descriptor": descriptor,
-                     "bytes": len(item.image), "names": item.names, "others": list(item.others), "beside": item.beside}
-                    for item, descriptor in zip(self.replacements, descriptors, strict=True)
-                ],
-                "shapes": [{"what": shape.what, "name": shape.kernel.name, "image": shape.kernel.image,
-                            "value": list(shape.value)} for shape in self.shapes],
-                "jit": [list(pair) for pair in self.jit],
-            }, tuple(descriptors)  # fmt: skip
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
-
-
-AS_CAPTURED = Plan((), (), (), None)
 
 
 def plan_variant(
@@ -91,18 +41,9 @@ def plan_variant(
     ordinal: int,
     progress: Progress = lambda text: None,
 ) -> Plan:
-    """Read, build and compare. reader: at the window that is replayed. Raises UsageError, EngineError, ImageError."""
-    if variant.changes_nothing:
-        return Plan((), (), (), VariantFacts(str(variant))) if variant.environment else AS_CAPTURED
+    """Read, build and compare, for a variant that changes something. reader: at the window that is replayed. Raises
+    UsageError, EngineError, ImageError."""
     return _Planning(variant, reader, driver, ordinal, progress).plan()
-
-
-def _in_memory(data: bytes) -> int:
-    descriptor = os.memfd_create("replay-image")
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-    return descriptor
 
 
 class _Planning:

@@ -10,12 +10,12 @@ import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from replay.api.vocabulary import STICKY_RESULTS
 from replay.engine.arguments.prepared import HostOutput, Prepared
 from replay.engine.checking.comparing import Comparing
 from replay.engine.checking.parameters import LaunchCheck
-from replay.engine.checking.saving import OutputSaver
 from replay.engine.checking.verified import Verified
 from replay.engine.driver import DriverFailure
 from replay.engine.execution.lanes import is_launch
@@ -31,6 +31,9 @@ from replay.outputs.comparison import BufferComparison
 from replay.results.run.verification import Fault as ReplayedFault
 from replay.snapshot.doubts import doubts
 from replay.snapshot.schema import Call, Change, Fault, Range
+
+if TYPE_CHECKING:
+    from replay.engine.checking.saving import OutputSaver
 
 _PIECE = 10_000  # calls that repeat which are made between two signs of progress
 

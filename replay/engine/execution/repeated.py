@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Collection, Iterator
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -68,6 +70,7 @@ class PreparedRepeats:
         translation.patch_columns(self._buffer, at, targets[inside])
         self._table: Any = None
         self._held: list[Any] = []
+        self._marks: submission.Marks | None = None
 
     def __len__(self) -> int:
         return len(self.repeats)
@@ -93,8 +96,21 @@ class PreparedRepeats:
         part.templates = {number: self.templates[number] for number, _, _, _ in part.repeats.places()}
         part.context, part._buffer = self.context, self._buffer
         part._which, part._starts = self._which[begin:end], self._starts[begin : end + 1]
-        part._table, part._held = None, []
+        part._table, part._held, part._marks = None, [], None
         return part
+
+    def marked(self, marks: submission.Marks) -> PreparedRepeats:
+        """The same calls, with others around some of them."""
+        part = copy(self)
+        part._table, part._held, part._marks = None, [], marks
+        return part
+
+    def places_of(self, templates: Collection[int]) -> array[int]:
+        """The places of the calls of these templates."""
+        import numpy
+
+        found = numpy.flatnonzero(numpy.isin(self._which, list(templates)))
+        return array("I", found.astype("<u4").tobytes())
 
     def submit(self, live: Callable[[Late, str], int]) -> tuple[Prepared, int] | None:
         """As `Batch.submit`."""
@@ -106,10 +122,16 @@ class PreparedRepeats:
                 table[number, 1 + late.place] = live(late, template.where)
             for late in template.late_words:
                 put_word(late.place, live(late, template.where))
+            if self._marks is not None:
+                stream = Late(0, "CUstream", self._marks.streams.get(number, 0))
+                table[number, -1] = live(stream, template.where)
         done, code = submission.submit_repeated(
-            table, self._which, self._buffer.ctypes.data + int(self._starts[0]), addresses
+            table, self._which, self._buffer.ctypes.data + int(self._starts[0]), addresses, self._marks
         )
-        return None if done == len(self) else (self.item(done), code)
+        if done == len(self):
+            return None
+        failed = self._marks.item if self._marks is not None and self._marks.failed else self.item(done)
+        return failed, code
 
     def _make_table(self) -> None:
         """A row for each template, as submission/submit.c lays it out."""
@@ -124,7 +146,7 @@ class PreparedRepeats:
             size = len(parameters) if isinstance(parameters, bytes) else 0
             self._held.append(offsets)
             table[number] = [*words, 1, submission.WORDS if place is None else place, len(offsets),
-                             offsets.ctypes.data, -(-size // _ALIGNMENT) * _ALIGNMENT]  # fmt: skip
+                             offsets.ctypes.data, -(-size // _ALIGNMENT) * _ALIGNMENT, 0]  # fmt: skip
             most = max(most, len(offsets))
         self._table = table, numpy.zeros(most, "<u8")
 

@@ -9,6 +9,7 @@ installed, is called from Python.
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +23,7 @@ S = TypeVar("S")
 
 WORDS = 12  # of a row's arguments; submission/submit.c has the same number
 ROW_WORDS = WORDS + 2  # and the function in front of them, after them whether it must succeed
-REPEATED_WORDS = ROW_WORDS + 4  # of a template of calls that repeat
+REPEATED_WORDS = ROW_WORDS + 5  # of a template of calls that repeat; the last is the lane of its marks
 SHORTEST = 2  # calls that are worth a table
 
 _INTEGERS = (ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p)
@@ -35,7 +36,7 @@ class _LateValue(NamedTuple):
 
     value: Late
     where: str
-    words: Any
+    words: list[int]
     addresses: list[int]
 
 
@@ -46,21 +47,21 @@ class Batch:
 
     items: list[Prepared]
     context: int
-    rows: Any
+    rows: array[int]
     late: list[_LateValue]
 
     def submit(self, live: Callable[[Late, str], int]) -> tuple[Prepared, int] | None:
         """Call all of them; the call that failed and had to succeed, with its CUresult. live: gives the live value
         for a captured one (`Translation.live`); its EngineError goes through."""
-        words = self.rows.reshape(-1)
         for late in self.late:
             word = live(late.value, late.where)
-            words[late.words] = word
+            for place in late.words:
+                self.rows[place] = word
             for address in late.addresses:
                 put_word(address, word)
         code = ctypes.c_int32(0)
-        done = _library().replay_submit(self.rows.ctypes.data, len(self.rows), ctypes.byref(code))
-        return None if done == len(self.rows) else (self.items[done], code.value)
+        done = _library().replay_submit(self.rows.buffer_info()[0], len(self.items), ctypes.byref(code))
+        return None if done == len(self.items) else (self.items[done], code.value)
 
 
 @cache
@@ -72,7 +73,7 @@ def _library() -> Any:
     library = ctypes.CDLL(str(path))
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     library.replay_submit.argtypes = (pointer, size, pointer)
-    library.replay_submit_repeated.argtypes = (pointer, pointer, size, pointer, pointer, pointer)
+    library.replay_submit_repeated.argtypes = (pointer, pointer, size, pointer, pointer, pointer, pointer)
     library.replay_submit.restype = library.replay_submit_repeated.restype = size
     return library
 
@@ -87,7 +88,48 @@ def is_function(function: Any) -> bool:
     return isinstance(function, _FUNCTION)
 
 
-def submit_repeated(table: Any, which: Any, parameters: int, addresses: Any) -> tuple[int, int]:
+def call_each(function: Any, rows: Sequence[Sequence[int]]) -> int:
+    """Call a driver function with each row of words; the first CUresult that is none of success, else 0."""
+    if missing() or not is_function(function):
+        return next(filter(None, (function(*row) for row in rows)), 0)
+    address = ctypes.cast(function, ctypes.c_void_p).value or 0
+    table = array("Q")
+    for row in rows:
+        table.extend((address, *row, *[0] * (WORDS - len(row)), 1))
+    code = ctypes.c_int32(0)
+    _library().replay_submit(table.buffer_info()[0], len(rows), ctypes.byref(code))
+    return code.value
+
+
+class Marks:
+    """Calls of ours around some of the calls that repeat: `item` stands for all of them, a function of two words.
+
+    places: of the calls, which ascend; words: the first word of the call before each and of the one after it. The
+    second word is the live stream of the call; streams: the captured one of each template.
+    """
+
+    def __init__(
+        self, item: Prepared, places: array[int], words: array[int], streams: dict[int, int]
+    ) -> None:
+        self.item, self.streams = item, streams
+        self._places, self._words = places, words
+        function = ctypes.cast(item.function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+        self._struct = array("Q", [function, places.buffer_info()[0], words.buffer_info()[0], len(places), 0])
+
+    @property
+    def address(self) -> int:
+        """Of the struct, as submission/submit.c lays it out."""
+        return self._struct.buffer_info()[0]
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was one of these that ended the last submission."""
+        return self._struct[4] != 0
+
+
+def submit_repeated(
+    table: Any, which: Any, parameters: int, addresses: Any, marks: Marks | None = None
+) -> tuple[int, int]:
     """Call each of `which`, rows of the table of templates: how many were done, and the CUresult of the next one.
     parameters: address of the first call's; addresses: room for those of the parameters of one call."""
     code = ctypes.c_int32(0)
@@ -97,6 +139,7 @@ def submit_repeated(table: Any, which: Any, parameters: int, addresses: Any) -> 
         len(which),
         parameters,
         addresses.ctypes.data,
+        None if marks is None else marks.address,
         ctypes.byref(code),
     )
     return done, code.value
@@ -138,9 +181,9 @@ def in_batches(
 
 
 def _batch(stretch: Sequence[tuple[Prepared, bool, list[int]]]) -> Batch:
-    import numpy
-
-    rows = numpy.array([[*words, must] for _, must, words in stretch], "<u8")
+    rows = array("Q")
+    for _, must, words in stretch:
+        rows.extend((*words, must))
     late: dict[Late, tuple[str, list[int], list[int]]] = {}
     for number, (item, _, _) in enumerate(stretch):
         for value in item.late_arguments:
@@ -149,8 +192,7 @@ def _batch(stretch: Sequence[tuple[Prepared, bool, list[int]]]) -> Batch:
         for value in item.late_words:
             _, _, addresses = late.setdefault(value._replace(place=0), (item.where, [], []))
             addresses.append(value.place)
-    values = [_LateValue(value, where, numpy.array(words, "<i8"), places)
-              for value, (where, words, places) in late.items()]  # fmt: skip
+    values = [_LateValue(value, where, words, places) for value, (where, words, places) in late.items()]
     return Batch([item for item, _, _ in stretch], stretch[0][0].context, rows, values)
 
 

@@ -20,6 +20,7 @@ from replay.api.functions import by_symbol
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.execution.lanes import Lane, is_work, lane_of
 from replay.engine.execution.preparing import destroyed_handle
+from replay.engine.execution.repeated import PreparedRepeats
 from replay.engine.execution.window import Kind, Part
 from replay.engine.session import Session, Submittable
 from replay.snapshot.schema import Call
@@ -30,6 +31,7 @@ NO_NUMBER = -1  # of a call that the application did not make
 OF_NO_CALL = f"call {NO_NUMBER} of the window"  # where such a call fails, if it is not called from Python
 
 Expand = Callable[[int, Prepared], list[Prepared]]
+Mark = Callable[[int, PreparedRepeats], PreparedRepeats]
 
 
 def step(near: Prepared, action: Callable[[], None]) -> Prepared:
@@ -109,18 +111,25 @@ class Bracket:
         self._runs_left, self._is_open, self._read = times, False, None
 
     def around(
-        self, expand: Expand = lambda place, item: [item], places: Collection[int] = ()
+        self,
+        expand: Expand = lambda place, item: [item],
+        places: Collection[int] = (),
+        mark: Mark = lambda place, part: part,
     ) -> list[Submittable]:
         """The window with the steps. expand: what to run in place of the calls at `places`, in front of the end event
-        too."""
+        too; mark: in place of calls that repeat, of which the first is at that place."""
         calls: list[Part] = []
         steps = {} if self.reason else self._steps
         begins = {*places, *(place + 1 for place in places), *steps, self._last + 1}
         for place, part in self._session.window.cut(begins):
             near = part if isinstance(part, Prepared) else next(iter(part.templates.values()))
             calls += [step(near, action) for action in steps.get(place, ())]
-            calls += expand(place, part) if place in places and isinstance(part, Prepared) else [part]
-            size = 1 if isinstance(part, Prepared) else len(part)
+            if isinstance(part, Prepared):
+                calls += expand(place, part) if place in places else [part]
+                size = 1
+            else:
+                calls.append(mark(place, part))
+                size = len(part)
             if place + size - 1 == self._last and not self.reason:
                 calls.append(step(near, self._close))
         return self._session.submittable(calls)

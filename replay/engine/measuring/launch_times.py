@@ -9,17 +9,22 @@ pass in its time at the clock of the stretch that it lies in. Stamps inside a wi
 
 from __future__ import annotations
 
+import ctypes
+from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, takewhile
+from itertools import chain
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
-from replay.api.functions import by_symbol
 from replay.engine.arguments.prepared import Prepared
-from replay.engine.driver import DriverFailure, passed_value
-from replay.engine.execution.lanes import Lane, is_launch, is_work, lane_of, launch_streams
+from replay.engine.driver import DriverFailure
+from replay.engine.execution.lanes import Lane, lane_of, launch_streams
+from replay.engine.execution.repeated import PreparedRepeats
+from replay.engine.execution.submission import Marks, call_each
 from replay.engine.measuring.bracket import NO_NUMBER, OF_NO_CALL, ended_context, step
+from replay.engine.measuring.chosen import Launch, choose_launches
 from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, WindowSampler
 from replay.engine.measuring.stamps import AFTER, BEFORE, BETWEEN, MAXIMUM_STAMPS
 from replay.engine.session import Session, Submittable
@@ -29,32 +34,38 @@ from replay.results.run.timing import LaunchTime
 from replay.snapshot.schema import Call
 from replay.timing.stamps import cycles_of
 
-# Launches of a window that are timed one by one; each takes two events
-MAXIMUM_TIMED_LAUNCHES = 16_384
+# Launches of a window that are timed one by one (chosen.py); each takes two events
+MAXIMUM_TIMED_LAUNCHES = 4_096
 
 SMALLEST_PASS = 16  # launches; with fewer at a time a window is run too often
 STRETCH_NS = 1_000_000  # between two stamps inside a window, each of which takes some microseconds
 MAXIMUM_STRETCHES = MAXIMUM_STAMPS - BETWEEN + 1
 
-_OF_EVENTS = ("cuEventRecord", "cuEventElapsedTime", "cuEventCreate")
+_OF_EVENTS = ("cuEventRecord", "cuEventElapsedTime", "cuEventCreate", "cuEventSynchronize")
 
 Caches = Literal["cold", "hot"]
 
 
 @dataclass
 class _Timed:
-    """A launch. place: in the window. late: the window makes its context, and its events with it."""
+    """A launch. lane: where its work goes. late: the window makes its context, and its events with it. slot: where the
+    events are in words of `Marks`."""
 
-    prepared: Prepared
-    place: int
+    launch: Launch
     lane: Lane
     late: bool
     begin: int = 0
     end: int = 0
+    slot: tuple[array[int], int] | None = None
     now_ns: int | None = None  # in the pass that runs
     stretch: int = 0  # of the window, that it lies in
     times_ns: dict[Caches, list[int]] = field(default_factory=lambda: {"cold": [], "hot": []})
     cycles: dict[Caches, list[int]] = field(default_factory=lambda: {"cold": [], "hot": []})
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it did in the application; one of which that is not known recorded no second event."""
+        return self.launch.item.call.result == 0
 
 
 @dataclass
@@ -92,29 +103,37 @@ class LaunchTimer:
         self._passes = self._make_passes()
 
     def _launches(self) -> list[_Timed]:
-        session = self._session
-        timed: list[_Timed] = []
-        launches = (kind for kind in session.window.kinds() if is_launch(kind.item) and is_work(kind.item))
-        unlisted = sum(kind.number for kind in launches) - MAXIMUM_TIMED_LAUNCHES
-        for place, item in enumerate(session.window):
-            if len(timed) >= MAXIMUM_TIMED_LAUNCHES:
-                break
-            if not (is_launch(item) and is_work(item)):  # one that failed in the application has no time
-                continue
-            late = self._sampler.bracket.makes(item.context)
-            timed.append(_Timed(item, place, lane_of(item), late))
-            if not late:
-                session.translation.contexts.be_in(item.context)
-                self._make_events(timed[-1])
-        session.use_main_context()
-        if unlisted > 0:
+        launches, number = choose_launches(self._session.window, MAXIMUM_TIMED_LAUNCHES)
+        if number > len(launches):
             self.notes.append(
-                f"the first {MAXIMUM_TIMED_LAUNCHES:,} launches were timed one by one, {unlisted:,} were not"
+                f"{len(launches):,} of {number:,} launches were timed one by one: those that the application timed, "
+                "and others spread over the window"
             )
+        lanes: dict[int, Lane] = {}  # of templates, by their id
+        timed = []
+        for one in launches:
+            lane = lanes[id(one.item)] = lanes.get(id(one.item)) or lane_of(one.item)
+            timed.append(_Timed(one, lane, self._sampler.bracket.makes(one.item.context)))
+        for context in dict.fromkeys(one.launch.item.context for one in timed if not one.late):
+            self._session.translation.contexts.be_in(context)
+            self._make_events([one for one in timed if one.launch.item.context == context])
+        self._session.use_main_context()
         return timed
 
-    def _make_events(self, timed: _Timed) -> None:
-        timed.begin, timed.end = (self._session.driver.cuEventCreate(0) for _ in range(2))
+    def _make_events(self, timed: Sequence[_Timed]) -> None:
+        """In the context that is current."""
+        events = (ctypes.c_uint64 * (2 * len(timed)))()
+        first = ctypes.addressof(events)
+        self._call_each("cuEventCreate", [(first + 8 * number, 0) for number in range(len(events))])
+        for one, begin, end in zip(timed, events[::2], events[1::2], strict=True):
+            one.begin, one.end = begin, end
+            if one.slot is not None:
+                words, number = one.slot
+                words[2 * number], words[2 * number + 1] = begin, end
+
+    def _call_each(self, symbol: str, rows: Sequence[Sequence[int]]) -> None:
+        operation = getattr(self._session.driver, symbol)
+        operation.check(call_each(operation.bare(), rows))
 
     def _make_passes(self) -> list[_Pass]:
         return [
@@ -123,50 +142,71 @@ class LaunchTimer:
         ]
 
     def _pass(self, timed: list[_Timed]) -> _Pass:
-        around = {item.place: item for item in timed}
+        around = {item.launch.place: item for item in timed}
         first_of = self._first_of_stretches()
-        ending = [kind.first for kind in self._session.window.kinds() if ended_context(kind.item)]
+        ending = {
+            kind.first: context
+            for kind in self._session.window.kinds()
+            if (context := ended_context(kind.item))
+        }
+        groups = _late_groups(timed, ending)
+        makes = {group[0].launch.place: group for group, _ in groups}
+        # The first of a group is by itself, since its events are made in front of it.
+        alone = {item.launch.place for item in timed if not item.launch.repeats}
+        places = {*alone, *makes, *first_of, *ending}
 
         def expand(place: int, item: Prepared) -> list[Prepared]:
             chosen = around.get(place)
-            calls = [item] if chosen is None else self._between_events(chosen)
-            if ended := ended_context(item):
-                calls.insert(0, step(item, lambda: self._read_late(timed, ended)))
+            calls = [item] if chosen is None else self._between_events(chosen, item)
+            if group := makes.get(place):
+                calls.insert(0, step(item, lambda: self._make_events(group)))
+            if ended := [group for group, end in groups if end == place]:
+                calls.insert(0, step(item, lambda: self._read_late(ended)))
             if stretch := first_of.get(place):
                 calls.insert(0, step(item, lambda: self._stamp(stretch)))
             return calls
 
-        places = {*around, *first_of, *ending}
-        return _Pass(self._sampler.bracket.around(expand, places), timed)
+        def mark(place: int, part: PreparedRepeats) -> PreparedRepeats:
+            first, last = (bisect_left(timed, at, key=_place) for at in (place, place + len(part)))
+            return self._marked(part, place, timed[first:last]) if first < last else part
 
-    def _between_events(self, timed: _Timed) -> list[Prepared]:
+        return _Pass(self._sampler.bracket.around(expand, places, mark), timed)
+
+    def _marked(self, part: PreparedRepeats, place: int, timed: list[_Timed]) -> PreparedRepeats:
+        """Calls that repeat, with the events around the launches among them."""
+        words = array("Q", bytes(16 * len(timed)))
+        for number, one in enumerate(timed):
+            one.slot = words, number
+            words[2 * number], words[2 * number + 1] = one.begin, one.end
+        streams = {number: lane_of(item).stream for number, item in part.templates.items()}
+        places = array("I", [one.launch.place - place for one in timed])
+        return part.marked(Marks(self._record(timed[0].launch.item), places, words, streams))
+
+    def _record(self, near: Prepared, *arguments: Any, late: Sequence[Late] = ()) -> Prepared:
+        """A call of ours that records an event, in the context of `near`."""
+        row = Call(NO_NUMBER, "cuEventRecord", "window", near.call.thread, [], 0)
+        record = self._session.driver.function(row.function)
+        return Prepared(row, near.context, record, list(arguments), list(late))
+
+    def _between_events(self, timed: _Timed, item: Prepared) -> list[Prepared]:
         """The launch between calls that record its events; a stream that the window makes is looked up each time."""
-        session, item = self._session, timed.prepared
+        session = self._session
         handles = session.translation.handles
-        record = session.driver.function("cuEventRecord")
         stream = timed.lane.stream
-        if not timed.late and timed.prepared.call.result == 0:
-            row = Call(NO_NUMBER, "cuEventRecord", "window", item.call.thread, [], 0)
-            parameters = by_symbol()[row.function].parameters
+        if not timed.late and timed.has_ended:
             permanent = handles.is_permanent("CUstream", stream)
-            live = handles.live("CUstream", stream) if permanent else 0
+            live = ctypes.c_void_p(handles.live("CUstream", stream) if permanent else 0)
             late = [] if permanent else [Late(1, "CUstream", stream)]
-            around = [
-                Prepared(row, item.context, record, list(map(passed_value, parameters, (event, live))), late)
+            begin, end = (
+                self._record(item, ctypes.c_void_p(event), live, late=late)
                 for event in (timed.begin, timed.end)
-            ]
-            return [around[0], item, around[1]]
+            )
+            return [begin, item, end]
 
-        def before() -> None:
-            if timed.late:
-                self._make_events(timed)
-            session.driver.cuEventRecord(timed.begin, handles.live("CUstream", stream))
+        def record(event: Literal["begin", "end"]) -> None:
+            session.driver.cuEventRecord(getattr(timed, event), handles.live("CUstream", stream))
 
-        def after() -> None:
-            if timed.prepared.call.result in (0, None):
-                session.driver.cuEventRecord(timed.end, handles.live("CUstream", stream))
-
-        return [step(item, before), item, step(item, after)]
+        return [step(item, lambda: record("begin")), item, step(item, lambda: record("end"))]
 
     def _stamp(self, stretch: int) -> None:
         """In front of the first launch of a stretch of the window."""
@@ -206,29 +246,30 @@ class LaunchTimer:
             for timed in one.timed:
                 timed.now_ns = None
             whole = self._sampler.run(window=one.window, hold=self._hold)
-            for timed in one.timed:
-                # One that failed, as in the application, recorded no second event.
-                if timed.prepared.call.result == 0 and timed.now_ns is None:
-                    timed.now_ns = self._elapsed_ns(timed)
-                if timed.now_ns is not None:
-                    timed.times_ns[caches].append(timed.now_ns)
+            self._read([timed for timed in one.timed if timed.has_ended and timed.now_ns is None])
             clocks = self._clocks_of(one.timed, whole.effective_clock_mhz)
             for timed in one.timed:
+                if timed.now_ns is None:
+                    continue
+                timed.times_ns[caches].append(timed.now_ns)
                 clock = clocks[timed.stretch]
-                if timed.now_ns is not None and clock is not None and not self._reason(timed):
+                if clock is not None and not self._reason(timed):
                     timed.cycles[caches].append(cycles_of(timed.now_ns, clock))
 
-    def _elapsed_ns(self, timed: _Timed) -> int:
-        elapsed_ms: float = self._session.driver.cuEventElapsedTime(timed.begin, timed.end)
-        return round(elapsed_ms * 1e6)
+    def _read(self, timed: Sequence[_Timed]) -> None:
+        """The times of launches that have ended."""
+        times_ms = (ctypes.c_float * len(timed))()
+        first = ctypes.addressof(times_ms)
+        rows = [(first + 4 * number, one.begin, one.end) for number, one in enumerate(timed)]
+        self._call_each("cuEventElapsedTime", rows)
+        for one, elapsed_ms in zip(timed, times_ms, strict=True):
+            one.now_ns = round(elapsed_ms * 1e6)
 
-    def _read_late(self, timed: Sequence[_Timed], context: int) -> None:
+    def _read_late(self, groups: Sequence[Sequence[_Timed]]) -> None:
         """The window is about to end a context, and the events in it."""
-        for one in timed:
-            if one.late and one.lane.context == context and one.begin and one.prepared.call.result == 0:
-                self._session.driver.cuEventSynchronize(one.end)
-                one.now_ns = self._elapsed_ns(one)
-                one.begin = 0
+        timed = [one for group in groups for one in group if one.has_ended]
+        self._call_each("cuEventSynchronize", [(one.end,) for one in timed])
+        self._read(timed)
 
     # -- cycles -------------------------------------------------------------------------------------------------
 
@@ -255,7 +296,7 @@ class LaunchTimer:
         found: dict[int, int] = {}
         for before, timed in zip(self._timed, self._timed[1:], strict=False):
             if timed.stretch != before.stretch:
-                found[timed.place] = timed.stretch
+                found[timed.launch.place] = timed.stretch
         return found
 
     def _clocks_of(self, timed: Sequence[_Timed], whole_mhz: float | None) -> list[float | None]:
@@ -298,26 +339,26 @@ class LaunchTimer:
 
     def result(self) -> list[LaunchTime]:
         """The launches in the order of the window."""
-        program = self._session.program
-        last = self._timed[-1].prepared.call.number if self._timed else -1
-        calls = takewhile(lambda call: call.number <= last, chain(program.setup, program.window))
+        program, numbers = self._session.program, {timed.launch.number for timed in self._timed}
+        calls = chain(program.setup, program.window.chosen(numbers))
         kernels = {recorded.number: kernel.name for recorded, kernel in with_kernels(calls) if kernel.name}
-        return [self._one(timed, kernels.get(timed.prepared.call.number, "")) for timed in self._timed]
+        return [self._one(timed, kernels.get(timed.launch.number, "")) for timed in self._timed]
 
     def _one(self, timed: _Timed, kernel: str) -> LaunchTime:
+        launch = timed.launch
         stamped = bool(timed.cycles["cold"] or timed.cycles["hot"])
         was_timed = bool(timed.times_ns["cold"] or timed.times_ns["hot"])
         reason = ""
         if was_timed and not stamped:
             reason = self._reason(timed) or "the stamps of the clock contradict the events"
         return LaunchTime(
-            call=timed.prepared.call.number,
-            function=timed.prepared.call.function,
+            call=launch.number,
+            function=launch.item.call.function,
             kernel=kernel,
-            stream=(launch_streams(timed.prepared) or [0])[0],
+            stream=(launch_streams(launch.item) or [0])[0],
             cold_ns=_median(timed.times_ns["cold"]),
             hot_ns=_median(timed.times_ns["hot"]),
-            application_ns=timed.prepared.call.gpu_ns,
+            application_ns=launch.application_ns,
             cold_time_ns=timed.times_ns["cold"],
             hot_time_ns=timed.times_ns["hot"],
             cold_cycles=_median(timed.cycles["cold"]),
@@ -325,6 +366,22 @@ class LaunchTimer:
             cycles_source=self._sampler.cycles_source if stamped else "",
             cycles_reason=reason,
         )
+
+
+def _place(timed: _Timed) -> int:
+    return timed.launch.place
+
+
+def _late_groups(timed: Sequence[_Timed], ending: dict[int, int]) -> list[tuple[list[_Timed], int]]:
+    """Launches in contexts that the window makes, those together whose context ends with the same call: with the place
+    of that call, -1 where the window does not end it. ending: the context that is ended at a place."""
+    groups: dict[tuple[int, int], list[_Timed]] = {}
+    for one in timed:
+        if one.late:
+            context = one.launch.item.context
+            ends = (at for at, ended in ending.items() if ended == context and at > _place(one))
+            groups.setdefault((context, min(ends, default=-1)), []).append(one)
+    return [(group, end) for (_, end), group in groups.items()]
 
 
 def _median(values: list[int]) -> float | None:

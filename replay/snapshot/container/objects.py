@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
 from replay.errors import DamagedError, LimitError
 from replay.snapshot.container import frames
+
+if TYPE_CHECKING:
+    from replay.snapshot.container.blocks import Block
 
 UNPACK_ERRORS = (
     msgpack.exceptions.UnpackException,
@@ -103,18 +106,16 @@ class BlockCounter:
         return count
 
 
-def check_block(value: object) -> None:
-    """Raises DamagedError for a block of which the parts do not fit together."""
-    from replay.snapshot.container.blocks import Block
+def block_of(value: object) -> Block:
+    """A block as it is in the file. Raises DamagedError."""
+    from replay.snapshot.container.blocks import Block  # brings numpy, which short snapshots do not need
 
-    Block(value).check()
+    return Block(value)
 
 
 def in_block(value: object, kind: str) -> Iterator[Any]:
     """The values of the objects of a kind for which a block stands. Raises DamagedError."""
-    from replay.snapshot.container.blocks import Block  # brings numpy, which few commands need
-
-    block = Block(value)
+    block = block_of(value)
     return block.calls() if kind == "call" else block.census()
 
 

@@ -26,7 +26,7 @@ from replay.snapshot.container.objects import (
     UNPACK_ERRORS,
     BlockCounter,
     MapCounter,
-    check_block,
+    block_of,
     chunk_parts,
     in_block,
     tally,
@@ -137,15 +137,13 @@ class SnapshotReader:
 
     def objects_and_blocks(self, kind: str) -> Iterator[Any]:
         """As `objects`, of "call" or "census"; blocks as they are."""
-        from replay.snapshot.container.blocks import Block
-
         for frame in self._frames_of(kind):
             for found, value in self._decode(frame, None):
                 if found == kind:
                     yield value
                 elif found == BLOCK_KIND:
                     try:
-                        block = Block(value)
+                        block = block_of(value)
                     except ReplayError as error:
                         raise self._located(error) from None
                     yield block
@@ -153,14 +151,12 @@ class SnapshotReader:
     def calls_from(self, number: int) -> Iterator[Any]:
         """As `objects("call")`; but of blocks that end before the call of this number, only the calls that are not
         like others: those that make objects are among them."""
-        from replay.snapshot.container.blocks import Block
-
         for frame in self._frames_of("call"):
             for found, value in self._decode(frame, None):
                 if found == "call":
                     yield value
                 elif found == BLOCK_KIND:
-                    block = Block(value)
+                    block = block_of(value)
                     yield from block.calls() if block.last_number >= number else block.others
 
     def _frames_of(self, kind: str) -> list[int]:
@@ -293,7 +289,7 @@ class SnapshotReader:
                     report.objects += 1
                     if kind == BLOCK_KIND:
                         calls = self._block_calls.add(number, calls, value)
-                        check_block(value)
+                        block_of(value).check()
                     if kind not in CHUNK_KINDS:
                         continue
                     digest, data = chunk_parts(value)

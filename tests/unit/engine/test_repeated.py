@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import random
 import struct
+from array import array
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from replay.drivers import submission_library
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.census import Census, Word
 from replay.engine.execution.repeated import PreparedRepeats, divided
+from replay.engine.execution.submission import Marks
 from replay.engine.execution.window import Window
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.pieces import Placed
@@ -240,3 +242,41 @@ def test_every_call_gets_its_own_parameters_and_the_first_failure_is_named():
     item, code = prepared.submit(lambda late, where: 1000 + late.captured)
     assert (item.call.number, item.where, code) == (5, "call 5 cuLaunchKernel", 719)
     assert len(seen) == 5
+
+
+@pytest.mark.skipif(submission_library() is None, reason="the submission loop is not built: run `make setup`")
+def test_marks_are_around_their_calls_and_the_one_that_fails_is_named():
+    repeats, translation = repeated()
+    seen, fails = [], set()
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_uint64] * 11)
+    def driver(function, *rest):
+        seen.append("call")
+        return 0
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64, ctypes.c_uint64)
+    def record(event, stream):
+        seen.append((event, stream))
+        return 700 if event in fails else 0
+
+    templates = {
+        number: Prepared(repeats.call(at), 0, driver, [ctypes.c_uint64(0)] * 11, symbol="cuLaunchKernel")
+        for number, at, _, _ in repeats.places()
+    }
+    mark = Prepared(Call(-1, "cuEventRecord", "window", 1, [], 0), 0, record, [])
+    words = array("Q", [10, 11, 20, 21])
+    plain = PreparedRepeats(repeats, templates, translation)
+    prepared = plain.marked(Marks(mark, array("I", [0, 5]), words, {0: 70, 1: 71}))
+    live = lambda late, where: 1000 + late.captured  # noqa: E731
+    expected = [(10, 1070), "call", (11, 1070), *["call"] * 4, (20, 1071), "call", (21, 1071), *["call"] * 2]
+    for _ in range(2):
+        assert prepared.submit(live) is None
+        assert seen == expected
+        seen.clear()
+    assert plain.submit(live) is None
+    assert seen == ["call"] * 8
+    for event, calls in ((20, 5), (21, 6)):
+        seen.clear()
+        fails = {event}
+        assert prepared.submit(live) == (mark, 700)
+        assert seen.count("call") == calls
