@@ -53,11 +53,12 @@ enum { ALL_INSIDE = 1 << 16 };
 struct thread {
   struct thread *next;
   atomic_bool taken;
-  // Calls of this thread inside the driver that may touch memory, and in steps of ALL_INSIDE how many there were.
+  // Calls of this thread inside the driver that may touch memory, and in steps of ALL_INSIDE how many there
+  // were.
   _Atomic uint64_t inside;
-  unsigned depth;     // above 0: a call made by the driver or by the shim itself; passes through
-  uint32_t id;        // kernel thread id
-  uint8_t *scratch;   // SCRATCH_BYTES, or NULL until a call is recorded
+  unsigned depth;   // above 0: a call made by the driver or by the shim itself; passes through
+  uint32_t id;      // kernel thread id
+  uint8_t *scratch; // SCRATCH_BYTES, or NULL until a call is recorded
   struct known_word known[KNOWN_WORDS];
 };
 

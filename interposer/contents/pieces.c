@@ -1,9 +1,9 @@
-// What is done of a piece of a range while the next one is read: hashing it, comparing it with the copy before
-// and writing it, which is the longer half of a copy.
+// What is done of a piece of a range while the next one is read: hashing it, comparing it with the copy
+// before and writing it, which is the longer half of a copy.
 //
 // Of a range that is longer than a piece a thread of its own does it of each. It is joined before the gate
-// opens; it takes no signals, calls no driver and writes no records. Where a thread cannot be had, the copying
-// thread does the same by itself.
+// opens; it takes no signals, calls no driver and writes no records. Where a thread cannot be had, the
+// copying thread does the same by itself.
 #include "contents/copy.h"
 #include "driver/real.h"
 #include "memory/arrays.h"
