@@ -53,8 +53,7 @@ enum { ALL_INSIDE = 1 << 16 };
 struct thread {
   struct thread *next;
   atomic_bool taken;
-  // Calls of this thread inside the driver that may touch memory, and in steps of ALL_INSIDE how many there
-  // were.
+  // Calls of this thread inside the driver that may touch memory; times ALL_INSIDE: all there were.
   _Atomic uint64_t inside;
   unsigned depth;   // above 0: a call made by the driver or by the shim itself; passes through
   uint32_t id;      // kernel thread id

@@ -19,9 +19,7 @@ static inline void count_less(struct thread *thread, uint64_t less) {
   atomic_store_explicit(&thread->inside, inside - less, memory_order_release);
 }
 static inline void count_outside(struct thread *thread) { count_less(thread, 1); }
-static inline void turn_back(struct thread *thread) {
-  count_less(thread, ALL_INSIDE + 1);
-} // it did not go in
+static inline void turn_back(struct thread *thread) { count_less(thread, ALL_INSIDE + 1); }
 
 // True when the call passes straight through; it is then counted as inside until leave_closed.
 static inline bool enter_closed(struct thread *thread) {
@@ -43,8 +41,7 @@ bool pass_gate(struct thread *thread);
 bool close_gate(struct thread *thread, uint64_t call);
 void open_gate(struct thread *thread);
 void prepare_gate(void);
-// Another number after any call that may have touched memory; 0: it may be touched at any time. The gate is
-// closed.
+// Differs after a call that may have touched memory; 0: it may be touched at any time.
 uint64_t touching_calls(void);
 
 // ---- copies -------------------------------------------------------------------------------------

@@ -58,13 +58,11 @@ struct copy_writer {
   uint32_t flags;      // of the next record
   struct piece *piece; // the last one that was handed over, whose record comes next
 };
-// Has `work` done of the piece by another thread, unless it is the last. The data stay as they are until
-// then.
+// Has `work` done of the piece, by another thread unless it is the last; its data stay until then.
 void hand_over(struct copy_writer *writer, struct piece *piece, bool is_last,
                void (*work)(struct copy_writer *writer, struct piece *piece));
 void wait_for_piece(void);
-// Of the piece that was handed over, if there is one; with COPY_LAST the copy is whole. False: capture has
-// stopped.
+// Of the piece that was handed over; with COPY_LAST the copy is whole. False: capture has stopped.
 bool finish_piece(struct copy_writer *writer, uint32_t flags);
 
 // ---- contents, piece by piece -------------------------------------------------------------------
