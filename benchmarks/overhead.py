@@ -11,6 +11,7 @@ least. Times are CPU time of the calling thread, kernel included; wall time is p
     closed            a capture waits for a kernel that is never launched
     outside           a capture waits for a later launch of this kernel, so its launches are counted
     open              every launch is recorded
+    listed            launches are counted and timed, for `capture --list`; a million of them
 
 Exits 1 when a target is missed. REPLAY_TEST_INTERPOSER names another build than the installed package's.
 """
@@ -22,6 +23,7 @@ import datetime
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
@@ -33,6 +35,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 BATCHES = 21
+LISTED_BATCHES = 200
 CALLS = 5_000  # per batch; an open window records each of them
 THREADS = 8
 PACE_PER_S = 200_000  # launches of the program whose slowdown is measured
@@ -44,12 +47,17 @@ SETTINGS: dict[str, dict[str, str] | None] = {
     "closed": {"KERNEL": "^other$"},
     "outside": {"KERNEL": "^vector", "LAUNCH": "1000000000"},
     "open": {"KERNEL": "^vector"},
+    "listed": {"LIST": "1"},
 }
 TARGETS = {
     "launch, closed": 15.0,  # ns added
     "copy, closed": 10.0,
     "launch, open": 250.0,
     "never swapped in": 1.0,  # what two runs of the same code differ by
+    "launch, listed": 150.0,
+    "resident MB, listed": 50.0,  # more than without the shim
+    "command after the end, s": 1.0,  # CPU time of `capture --list` for a million launches, less that for 5,000
+    "8 threads to 1, open": 1.1,  # CPU time a launch, as a ratio
     "8 threads to 1, closed": 1.1,  # CPU time a launch, as a ratio; a tenth is what runs of the same code differ by
     "200,000 launches/s, closed": 1.01,  # CPU time, as a ratio
 }
@@ -57,12 +65,13 @@ TARGETS = {
 
 @dataclass
 class Times:
-    """ns a call, the least of all rounds; CPU time but for `wall`."""
+    """ns a call, the least of all rounds; CPU time but for `wall`. resident: bytes of the process at most."""
 
     launch: float
     wall: float
     copy: float
     never: float
+    resident: float
 
     def least(self, other: Times) -> Times:
         return Times(*map(min, zip(vars(self).values(), vars(other).values(), strict=True)))
@@ -106,11 +115,26 @@ def measure(application: Path, setting: str, *, threads: int = 1, work: int = 0)
             environment["REPLAY_CAPTURE_DIRECTORY"] = directory
             environment.update({f"REPLAY_CAPTURE_{name}": value for name, value in selection.items()})
         calls, copies = (PACED_CALLS if work else CALLS), int(setting != "open" and not work)
-        words = ["vector_add", *map(str, (threads, BATCHES, calls, copies, work))]
+        batches = LISTED_BATCHES if setting == "listed" else BATCHES
+        words = ["vector_add", *map(str, (threads, batches, calls, copies, work))]
         done = subprocess.run(
             [str(application), *words], env=environment, check=True, capture_output=True, text=True
         )
         return Times(*map(float, done.stdout.split()))
+
+
+def listing_seconds(application: Path, batches: int) -> float:
+    """CPU time of `replay capture --list` itself: of the whole, less what the application takes without it."""
+    words = [str(application), "vector_add", "1", str(batches), str(CALLS), "0", "0"]
+    command = [sys.executable, "-m", "replay", "capture", "--list", "-q", "--json"]
+    taken = []
+    for prefix in ([*command, "--driver", str(application.parent), "--"], []):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(application.parent)}
+        subprocess.run([*prefix, *words], check=True, stdout=subprocess.DEVNULL, env=environment)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return taken[0] - taken[1]
 
 
 def work_for_pace(application: Path) -> int:
@@ -144,12 +168,14 @@ def main() -> int:
         one = in_turns(options.rounds, {name: partial(measure, application, name) for name in SETTINGS})
         many = in_turns(
             options.rounds,
-            {name: partial(measure, application, name, threads=THREADS) for name in settings},
+            {name: partial(measure, application, name, threads=THREADS) for name in (*settings, "open")},
         )
         paced = in_turns(
             options.rounds,
             {name: partial(measure, application, name, work=work) for name in settings},
         )
+        listing = min(listing_seconds(application, LISTED_BATCHES) for _ in range(3))
+        listing -= min(listing_seconds(application, 1) for _ in range(3))
     plain = one["no shim"]
     print(f"{'':16}{'launch ns':>10}{'added':>8}{'ratio':>8}{'wall ns':>9}{'copy ns':>9}{'added':>8}")
     for name, times in one.items():
@@ -163,6 +189,10 @@ def main() -> int:
         "copy, closed": one["closed"].copy - plain.copy,
         "launch, open": one["open"].launch - plain.launch,
         "never swapped in": one["closed"].never - plain.never,
+        "launch, listed": one["listed"].launch - plain.launch,
+        "resident MB, listed": (one["listed"].resident - plain.resident) / 1e6,
+        "command after the end, s": listing,
+        "8 threads to 1, open": many["open"].launch / one["open"].launch,
         "8 threads to 1, closed": many["closed"].launch / one["closed"].launch,
         "200,000 launches/s, closed": paced["closed"].launch / paced["no shim"].launch,
     }

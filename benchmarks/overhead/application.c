@@ -4,12 +4,13 @@
 //   COPIES   1: copies are called, too
 //   WORK     rounds of arithmetic before each launch; 0: none
 // prints, of the slowest thread: launch_ns wall_launch_ns copy_ns never_ns    (CPU time, but for
-// wall_launch_ns)
+// wall_launch_ns), then resident_bytes of the process at most
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { KINDS = 4, MAX_THREADS = 64 };
@@ -104,5 +105,9 @@ int main(int count, char **words) {
       slowest = least[n][kind] > slowest ? least[n][kind] : slowest;
     printf("%f ", slowest);
   }
+  FILE *status = fopen("/proc/self/status", "r"); // getrusage would count the program before exec, too
+  for (char line[256]; status != NULL && fgets(line, sizeof line, status) != NULL;)
+    if (strncmp(line, "VmHWM:", 6) == 0)
+      printf("%ld\n", atol(line + 6) * 1024);
   return 0;
 }

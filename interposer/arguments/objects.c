@@ -60,6 +60,7 @@ void variable_leave(struct call *call) {
 
 // Its size is in a handle or in another interface, so the driver is asked.
 void import_leave(struct call *call) {
+  atomic_store(&memory_is_shared, true);
   unsigned position = (unsigned)call->function->effect_terms[0].first;
   uint64_t *found = take_scratch(call, 16);
   if (found == NULL || call->arguments[position] == 0)

@@ -6,6 +6,7 @@
 atomic_int mode;
 _Atomic uint32_t window_number;
 ZERO_IN_CHILD atomic_int captures_under_way;
+atomic_bool memory_is_shared;
 ZERO_IN_CHILD struct perturbation perturbation;
 static ZERO_IN_CHILD _Atomic uint64_t calls;
 
@@ -21,7 +22,7 @@ static atomic_int thread_ends_made;
 
 static void hand_thread_on(void *thread) {
   this_thread = NULL;
-  atomic_store(&((struct thread *)thread)->inside, 0);
+  atomic_fetch_and(&((struct thread *)thread)->inside, ~(uint64_t)(ALL_INSIDE - 1));
   atomic_store(&((struct thread *)thread)->taken, false);
 }
 

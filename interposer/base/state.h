@@ -19,6 +19,7 @@ uint64_t next_call_number(void);
 uint64_t last_call_number(void);
 extern _Atomic uint32_t window_number; // of the present window, or of the last one
 extern atomic_int captures_under_way;  // of streams
+extern atomic_bool memory_is_shared;   // others may write it, with no call that is seen
 
 // What capture did to the application, beside recording calls; replay/raw/FORMAT.md has the names.
 #define PERTURBATION(each)                                                                                   \
@@ -48,13 +49,15 @@ enum { KNOWN_WORDS = 256 };
 
 // One per thread that has called the driver; never freed, handed on when its thread ends. What every call
 // writes has a line of the cache to itself.
+enum { ALL_INSIDE = 1 << 16 };
 struct thread {
   struct thread *next;
   atomic_bool taken;
-  atomic_uint inside; // calls of this thread inside the driver that may touch memory
-  unsigned depth;     // above 0: a call made by the driver or by the shim itself; passes through
-  uint32_t id;        // kernel thread id
-  uint8_t *scratch;   // SCRATCH_BYTES, or NULL until a call is recorded
+  // Calls of this thread inside the driver that may touch memory; times ALL_INSIDE: all there were.
+  _Atomic uint64_t inside;
+  unsigned depth;   // above 0: a call made by the driver or by the shim itself; passes through
+  uint32_t id;      // kernel thread id
+  uint8_t *scratch; // SCRATCH_BYTES, or NULL until a call is recorded
   struct known_word known[KNOWN_WORDS];
 };
 

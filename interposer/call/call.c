@@ -267,7 +267,9 @@ void end_call(struct call *call, int result) {
 }
 
 void note_uncaptured(unsigned slot) {
-  if (current_thread()->depth > 0 || atomic_exchange(&noted_uncaptured[slot], 1) != 0)
+  atomic_store(&memory_is_shared, true); // as far as anybody knows
+  if (current_mode() != MODE_OPEN || slots[slot].reason[0] == '\0' || current_thread()->depth > 0 ||
+      atomic_exchange(&noted_uncaptured[slot], 1) != 0)
     return;
   KEEP_ERRNO;
   UNSEEN;

@@ -9,15 +9,17 @@
 // Counts a call as inside the driver. The order of `inside` and `mode` is what membarrier in close_gate
 // relies on.
 static inline void count_inside(struct thread *thread) {
-  unsigned inside = atomic_load_explicit(&thread->inside, memory_order_relaxed);
-  atomic_store_explicit(&thread->inside, inside + 1, memory_order_relaxed);
+  uint64_t inside = atomic_load_explicit(&thread->inside, memory_order_relaxed);
+  atomic_store_explicit(&thread->inside, inside + ALL_INSIDE + 1, memory_order_relaxed);
   atomic_signal_fence(memory_order_seq_cst);
 }
 
-static inline void count_outside(struct thread *thread) {
-  unsigned inside = atomic_load_explicit(&thread->inside, memory_order_relaxed);
-  atomic_store_explicit(&thread->inside, inside - 1, memory_order_release);
+static inline void count_less(struct thread *thread, uint64_t less) {
+  uint64_t inside = atomic_load_explicit(&thread->inside, memory_order_relaxed);
+  atomic_store_explicit(&thread->inside, inside - less, memory_order_release);
 }
+static inline void count_outside(struct thread *thread) { count_less(thread, 1); }
+static inline void turn_back(struct thread *thread) { count_less(thread, ALL_INSIDE + 1); }
 
 // True when the call passes straight through; it is then counted as inside until leave_closed.
 static inline bool enter_closed(struct thread *thread) {
@@ -25,7 +27,7 @@ static inline bool enter_closed(struct thread *thread) {
   int now = current_mode();
   if (LIKELY(now == MODE_CLOSED || now == MODE_INERT || now == MODE_DONE) || thread->depth > 0)
     return true;
-  count_outside(thread);
+  turn_back(thread);
   return false;
 }
 
@@ -39,6 +41,8 @@ bool pass_gate(struct thread *thread);
 bool close_gate(struct thread *thread, uint64_t call);
 void open_gate(struct thread *thread);
 void prepare_gate(void);
+// Differs after a call that may have touched memory; 0: it may be touched at any time.
+uint64_t touching_calls(void);
 
 // ---- copies -------------------------------------------------------------------------------------
 

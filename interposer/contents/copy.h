@@ -23,13 +23,13 @@ struct copied {
   uint32_t serial;
   bool whole;           // the hashes are those of the copy that is on file
   uint64_t spans;       // memory_spans when the chunks were looked through
+  uint64_t calls;       // touching_calls when it was read
   uint8_t *may_reach;   // one a chunk; 0: it was looked through, and no word of it reaches anything
   struct hash hashes[]; // likewise
 };
 struct copied *copied_of(const struct range *range); // NULL: no memory for it
 
-// What is read at once of a range, and what of it is to be written; hashed and written while the next ones
-// are read.
+// What is read at once of a range, and what of it was written.
 enum { PIECE_CHUNKS = PIECE_BYTES / CHUNK_BYTES };
 struct copy_entry { // as in the record
   uint32_t chunk, check;
@@ -38,31 +38,31 @@ struct copy_entry { // as in the record
 struct piece {
   uint8_t *data; // PIECE_BYTES
   size_t first_chunk, bytes;
-  struct hash hashes[PIECE_CHUNKS];
   struct copy_entry entries[PIECE_CHUNKS];
-  uint32_t entry_count; // of chunks that have changed; all but their numbers are set when it is written
+  uint32_t entry_count; // of chunks that have changed
   int error;            // errno of the writing, 0: none
 };
-// One is read, one hashed, one written; used by the thread that closed the gate, and by those that it has
+// One is read, one compared and written; used by the thread that closed the gate, and by the one that it has
 // started.
-enum { PIECES = 3 };
+enum { PIECES = 2 };
 extern struct piece pieces[PIECES];
 bool have_room(void); // the pieces, for their data; false: there is no memory
-// The hashes are there after wait_for_hashes, or when the next piece is hashed.
-void hash_piece(struct piece *piece, bool more_follow);
-void wait_for_hashes(void);
+
+bool store_chunk(struct piece *piece, size_t at, size_t bytes); // with its entry; false: piece->error
 
 // Writes one copy: of each piece that has changed its bytes, and then a record.
 struct copy_writer {
   const struct range *range;
   enum moment moment;
   uint64_t call;
-  uint32_t flags;              // of the next record
-  struct piece *being_written; // or written; its record comes next
+  uint32_t flags;      // of the next record
+  struct piece *piece; // the last one that was handed over, whose record comes next
 };
-// The data stay as they are until the next call of one of these functions. False: capture has stopped.
-bool write_piece(struct copy_writer *writer, struct piece *piece);
-// Of the piece that is being written, if there is one; with COPY_LAST the copy is whole.
+// Has `work` done of the piece, by another thread unless it is the last; its data stay until then.
+void hand_over(struct copy_writer *writer, struct piece *piece, bool is_last,
+               void (*work)(struct copy_writer *writer, struct piece *piece));
+void wait_for_piece(void);
+// Of the piece that was handed over; with COPY_LAST the copy is whole. False: capture has stopped.
 bool finish_piece(struct copy_writer *writer, uint32_t flags);
 
 // ---- contents, piece by piece -------------------------------------------------------------------

@@ -17,6 +17,7 @@ static const uint64_t patience_device_ns = 1000000000; // at the gate, while its
 
 static ZERO_IN_CHILD _Atomic(struct thread *) gate_owner;
 static ZERO_IN_CHILD atomic_bool owner_waits_for_device;
+static bool all_are_outside; // but the one that closed the gate
 
 void prepare_gate(void) { syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0); }
 
@@ -74,7 +75,7 @@ bool close_gate(struct thread *thread, uint64_t call) {
   uint64_t deadline = now_ns() + patience_inside_ns;
   unsigned busy = 0;
   for (struct thread *other = atomic_load(&threads); other != NULL; other = other->next) {
-    while (other != thread && atomic_load(&other->inside) > 0) {
+    while (other != thread && atomic_load(&other->inside) % ALL_INSIDE > 0) {
       if (now_ns() > deadline) {
         busy++;
         break;
@@ -82,12 +83,20 @@ bool close_gate(struct thread *thread, uint64_t call) {
       pause_briefly();
     }
   }
+  all_are_outside = busy == 0;
   if (busy > 0)
     write_note(NOTE_THREADS_BUSY, 0, call,
                "%u other thread%s inside the driver while contents were read, for longer than is waited; "
                "what its call was changing may be captured half changed: where outputs differ, capture again",
                busy, busy == 1 ? " was" : "s were");
   return true;
+}
+
+uint64_t touching_calls(void) {
+  uint64_t calls = 1;
+  for (const struct thread *other = atomic_load(&threads); other != NULL; other = other->next)
+    calls += atomic_load(&other->inside) / ALL_INSIDE;
+  return all_are_outside && !atomic_load(&memory_is_shared) ? calls : 0;
 }
 
 void open_gate(struct thread *thread) {
@@ -138,6 +147,10 @@ static void remove_streams(uint64_t handle, uint64_t context) {
 }
 
 void note_streams(const struct call *call) {
+  static _Atomic uint64_t first_context;
+  uint64_t none = 0, context = makes_context(call->function) ? handle_given_out(call) : 0;
+  if (context != 0 && !atomic_compare_exchange_strong(&first_context, &none, context) && none != context)
+    atomic_store(&memory_is_shared, true); // with what another context does
   uint64_t given = call->function->gives == HANDLE_CUstream ? handle_given_out(call) : 0;
   if (given != 0)
     add_stream(given, current_context());

@@ -1,9 +1,9 @@
-// What is done of a piece of a range by other threads while the next one is read: hashing it, and writing it,
-// which is the longer half of a copy.
+// What is done of a piece of a range while the next one is read: hashing it, comparing it with the copy
+// before and writing it, which is the longer half of a copy.
 //
-// Of a range that is longer than a piece, each piece is hashed by a thread of its own, and written by
-// another. They are joined before the gate opens; they take no signals, call no driver and write no records.
-// Where a thread cannot be had, the copying thread does the same by itself.
+// Of a range that is longer than a piece a thread of its own does it of each. It is joined before the gate
+// opens; it takes no signals, calls no driver and writes no records. Where a thread cannot be had, the
+// copying thread does the same by itself.
 #include "contents/copy.h"
 #include "driver/real.h"
 #include "memory/arrays.h"
@@ -77,88 +77,60 @@ bool push_context_of(const struct range *range) {
   return range->kind != RANGE_HOST && push_context(range->context);
 }
 
-// ---- what is done of a piece ----------------------------------------------------------------
+// ---- what is done of a piece --------------------------------------------------------------------
 
-static size_t chunk_bytes(const struct piece *piece, size_t at) {
-  return piece->bytes - at < CHUNK_BYTES ? piece->bytes - at : CHUNK_BYTES;
+bool store_chunk(struct piece *piece, size_t at, size_t bytes) {
+  struct copy_entry *entry = &piece->entries[piece->entry_count++];
+  bool zero = is_zero(piece->data + at, bytes); // left out of the file
+  entry->chunk = (uint32_t)(piece->first_chunk + at / CHUNK_BYTES);
+  entry->check = zero ? 0 : crc32c(0, piece->data + at, bytes);
+  entry->blob = zero ? UINT64_MAX : reserve_blob(bytes);
+  piece->error = zero ? 0 : store_blob(entry->blob, piece->data + at, bytes);
+  return piece->error == 0;
 }
 
-static void hash_chunks(struct piece *piece) {
-  for (size_t at = 0, chunk = 0; at < piece->bytes; at += CHUNK_BYTES, chunk++)
-    piece->hashes[chunk] = hash_chunk(piece->data + at, chunk_bytes(piece, at));
-}
-
-static void store(struct piece *piece) {
-  piece->error = 0;
-  for (uint32_t n = 0; n < piece->entry_count && piece->error == 0; n++) {
-    struct copy_entry *entry = &piece->entries[n];
-    size_t at = (entry->chunk - piece->first_chunk) * CHUNK_BYTES, bytes = chunk_bytes(piece, at);
-    bool zero = is_zero(piece->data + at, bytes); // left out of the file
-    entry->check = zero ? 0 : crc32c(0, piece->data + at, bytes);
-    entry->blob = zero ? UINT64_MAX : reserve_blob(bytes);
-    piece->error = zero ? 0 : store_blob(entry->blob, piece->data + at, bytes);
-  }
-}
-
-// ---- other threads ------------------------------------------------------------------------------
-
-struct worker {
-  void (*work)(struct piece *);
-  struct piece *piece;
+static ZERO_IN_CHILD struct { // in a child of fork the thread is the parent's
+  void (*work)(struct copy_writer *writer, struct piece *piece);
+  struct copy_writer *writer;
   bool is_running;
   pthread_t thread;
-};
-static ZERO_IN_CHILD struct worker hashing, writing; // in a child of fork the threads are the parent's
+} worker;
 
-static void *work(void *argument) {
-  const struct worker *worker = argument;
-  worker->work(worker->piece);
+static void *work(void *piece) {
+  worker.work(worker.writer, piece);
   return NULL;
 }
 
-static void hand_over(struct worker *worker, void (*what)(struct piece *), struct piece *piece, bool alone) {
+void hand_over(struct copy_writer *writer, struct piece *piece, bool is_last,
+               void (*what)(struct copy_writer *writer, struct piece *piece)) {
   sigset_t all, before;
-  worker->work = what;
-  worker->piece = piece;
+  writer->piece = piece;
+  worker.work = what;
+  worker.writer = writer;
   sigfillset(&all);
-  if (!alone && pthread_sigmask(SIG_SETMASK, &all, &before) == 0) {
-    worker->is_running = pthread_create(&worker->thread, NULL, work, worker) == 0;
+  if (!is_last && pthread_sigmask(SIG_SETMASK, &all, &before) == 0) {
+    worker.is_running = pthread_create(&worker.thread, NULL, work, piece) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
   }
-  if (!worker->is_running)
-    work(worker);
+  if (!worker.is_running)
+    work(piece);
 }
 
-static void wait_for(struct worker *worker) {
-  if (worker->is_running)
-    pthread_join(worker->thread, NULL);
-  worker->is_running = false;
+void wait_for_piece(void) {
+  if (worker.is_running)
+    pthread_join(worker.thread, NULL);
+  worker.is_running = false;
 }
-
-void hash_piece(struct piece *piece, bool more_follow) {
-  wait_for_hashes();
-  hand_over(&hashing, hash_chunks, piece, !more_follow);
-}
-
-void wait_for_hashes(void) { wait_for(&hashing); }
 
 // ---- the records of a copy ----------------------------------------------------------------------
 
-bool write_piece(struct copy_writer *writer, struct piece *piece) {
-  if (!finish_piece(writer, 0))
-    return false;
-  writer->being_written = piece;
-  hand_over(&writing, store, piece, writer->range->bytes <= PIECE_BYTES);
-  return true;
-}
-
 bool finish_piece(struct copy_writer *writer, uint32_t flags) {
   struct record record;
-  struct piece *piece = writer->being_written;
-  if (piece == NULL && flags == 0)
+  struct piece *piece = writer->piece;
+  wait_for_piece();
+  if ((piece == NULL || piece->entry_count == 0) && flags == 0)
     return true;
-  writer->being_written = NULL;
-  wait_for(&writing);
+  writer->piece = NULL;
   if (piece != NULL && piece->error != 0) {
     stop_capture("contents could not be written: %s", strerror(piece->error));
     return false;

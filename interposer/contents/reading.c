@@ -18,6 +18,7 @@ struct reading {
   struct range_list *reached; // NULL: pointers are not followed
   bool compare;               // chunks that are as in the copy before are not written
   bool reach_is_known;        // of chunks that are as in the copy before
+  bool is_unchanged;          // nothing can have written it since
   bool over_limit;
 };
 
@@ -28,46 +29,45 @@ static bool within_limit(struct reading *reading, size_t bytes) {
   return !reading->over_limit;
 }
 
-// The chunks of a piece that was read and hashed. False: this copy has ended.
-static bool take_chunks(struct reading *reading, struct piece *piece) {
+// Of a piece that was read: hashes and compares its chunks, and stores what has changed.
+static void take_piece(struct copy_writer *writer, struct piece *piece) {
+  struct reading *reading = (struct reading *)(void *)writer; // its first member
   struct copied *copied = reading->copied;
-  for (size_t at = 0, n = 0; at < piece->bytes; at += CHUNK_BYTES, n++) {
+  for (size_t at = 0; at < piece->bytes; at += CHUNK_BYTES) {
     size_t length = piece->bytes - at < CHUNK_BYTES ? piece->bytes - at : CHUNK_BYTES;
-    size_t chunk = piece->first_chunk + n;
-    bool same =
-        reading->compare && memcmp(&piece->hashes[n], &copied->hashes[chunk], sizeof(struct hash)) == 0;
-    copied->hashes[chunk] = piece->hashes[n];
+    size_t chunk = piece->first_chunk + at / CHUNK_BYTES;
+    struct hash hash = hash_chunk(piece->data + at, length);
+    bool same = reading->compare && memcmp(&hash, &copied->hashes[chunk], sizeof hash) == 0;
+    copied->hashes[chunk] = hash;
     if (!same || !reading->reach_is_known)
       copied->may_reach[chunk] = 1;
     if (reading->reached != NULL && copied->may_reach[chunk])
       copied->may_reach[chunk] = memory_reach(piece->data + at, length, reading->reached);
-    if (same)
-      continue;
-    if (!within_limit(reading, length))
-      return false;
-    piece->entries[piece->entry_count++] = (struct copy_entry){.chunk = (uint32_t)chunk};
+    if (!same && (!within_limit(reading, length) || !store_chunk(piece, at, length)))
+      return;
   }
-  return true;
 }
 
-// Takes the piece and has it written.
-static bool take_piece(struct reading *reading, struct piece *piece) {
-  return take_chunks(reading, piece) && (piece->entry_count == 0 || write_piece(&reading->writer, piece));
+// Whether the copy before holds what is there now, and pointers in it need not be followed.
+static bool is_as_before(const struct reading *reading, uint64_t offset, size_t bytes) {
+  size_t first = (size_t)(offset / CHUNK_BYTES), count = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+  return reading->is_unchanged &&
+         (reading->reached == NULL || memchr(reading->copied->may_reach + first, 1, count) == NULL);
 }
 
 static int read_range(struct reading *reading) {
   const struct range *range = reading->writer.range;
-  struct piece *hashed = NULL; // or on its way to be; nothing was taken of it yet
   int result = SUCCESS;
-  bool goes_on = true;
-  for (uint64_t offset = 0; goes_on && offset < range->bytes && writer_is_open(); offset += PIECE_BYTES) {
+  unsigned turn = 0;
+  for (uint64_t offset = 0; offset < range->bytes && writer_is_open(); offset += PIECE_BYTES) {
     size_t bytes = piece_bytes(range, offset);
-    struct piece *piece = &pieces[offset / PIECE_BYTES % PIECES], *last = hashed;
-    if (piece == reading->writer.being_written && !finish_piece(&reading->writer, 0))
-      break;
+    if (is_as_before(reading, offset, bytes))
+      continue;
+    struct piece *piece = &pieces[turn++ % PIECES];
     piece->first_chunk = (size_t)(offset / CHUNK_BYTES);
     piece->bytes = bytes;
     piece->entry_count = 0;
+    piece->error = 0;
     result = read_piece(range, range->base + offset, bytes, piece->data);
     if (result != SUCCESS)
       break;
@@ -75,13 +75,11 @@ static int read_range(struct reading *reading) {
     if (range->host_visible)
       host_contents_were_read(range, offset, piece->data, bytes, reading->writer.moment,
                               reading->writer.call);
-    hash_piece(piece, offset + bytes < range->bytes);
-    hashed = piece;
-    goes_on = last == NULL || take_piece(reading, last);
+    if (!finish_piece(&reading->writer, 0) || reading->over_limit)
+      break;
+    hand_over(&reading->writer, piece, offset + bytes == range->bytes, take_piece);
   }
-  wait_for_hashes();
-  if (hashed != NULL && goes_on && result == SUCCESS && writer_is_open())
-    take_piece(reading, hashed);
+  wait_for_piece();
   return result;
 }
 
@@ -119,6 +117,9 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
   uint64_t spans = memory_spans();
   reading.reach_is_known = known && copied->spans == spans;
   copied->spans = spans;
+  uint64_t calls = range->host_visible ? 0 : touching_calls();
+  reading.is_unchanged = reading.reach_is_known && calls != 0 && copied->calls == calls;
+  copied->calls = calls;
   copied->whole = false;
   bool pushed = push_context_of(range);
   int result = read_range(&reading);

@@ -54,7 +54,7 @@ static inline uint64_t bits_of_float(float value) {
         leave_closed(thread);                                                                                \
         return result;                                                                                       \
       }                                                                                                      \
-      leave_closed(thread);                                                                                  \
+      turn_back(thread);                                                                                     \
     }                                                                                                        \
     RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
@@ -71,7 +71,7 @@ static inline uint64_t bits_of_float(float value) {
 #define PASS(symbol, parameters, arguments)                                                                  \
   EXPORT int replay_##symbol parameters {                                                                    \
     int result = REAL(symbol, parameters) arguments;                                                         \
-    if (UNLIKELY(current_mode() == MODE_OPEN) && result == SUCCESS)                                          \
+    if (UNLIKELY(current_mode() >= MODE_CLOSED) && result == SUCCESS)                                        \
       note_uncaptured(SLOT_##symbol);                                                                        \
     return result;                                                                                           \
   }

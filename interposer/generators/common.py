@@ -60,8 +60,9 @@ def is_kept(function: Function) -> bool:
 
 
 def is_swapped(function: Function) -> bool:
-    """A function that is kept, one that is not captured, whose use inside a window has to be noted, or a resolver."""
-    return is_kept(function) or bool(function.unsupported) or function.symbol in RESOLVERS
+    """A function that is kept, one that is not captured, whose use inside a window has to be noted, one that shares
+    memory, or a resolver."""
+    return is_kept(function) or bool(function.unsupported) or function.shares or function.symbol in RESOLVERS
 
 
 def symbols_of(function: Function) -> Iterator[str]:

@@ -304,6 +304,8 @@ static void set_number(uint64_t handle, uint64_t number, bool on_host) {
 
 void physical_made(const struct call *call) {
   bool described = parameter_of(call->function, 2)->role == ROLE_IN && call->arguments[2] != 0;
+  if (!described)
+    atomic_store(&memory_is_shared, true);
   const struct CUmemAllocationProp *properties = described ? pointer_argument(call, 2) : NULL;
   set_number(handle_given_out(call), 0, described && properties->location.type != LOCATION_DEVICE);
 }

@@ -100,7 +100,16 @@ _INHERITED = (
     "replayed", "creates", "may_fail", "polls", "queues", "hint", "of_current", "sets", "getter", "managed", "replaces",
     "undoes", "waits", "node", "enter", "leave", "after",
 )  # fmt: skip
-_FLAGS = ("custom", "synchronizes", "unsupported", "out_of_scope", "same_as", "described", *_INHERITED)
+_FLAGS = (
+    "custom",
+    "synchronizes",
+    "unsupported",
+    "out_of_scope",
+    "shares",
+    "same_as",
+    "described",
+    *_INHERITED,
+)
 
 
 def _term(text: str, positions: dict[str, int], symbol: str) -> Term:

@@ -17,7 +17,7 @@ from replay.snapshot.contents import Snapshot
 from .conftest import Runner
 
 BYTES = (8 << 20) + 20  # also a last piece that is shorter and fills no column of the hash
-SEVERAL_PIECES_BYTES = (41 << 20) + 20  # of 8 MiB: one is read, one hashed, one written at the same time
+SEVERAL_PIECES_BYTES = (41 << 20) + 20  # of 8 MiB: one is read, one compared and written at the same time
 LAUNCHES, STORED_BYTES = 7, 300_000
 RECORDS_BYTES = 4096 + 2 * (256 << 10)  # FORMAT.md: the halves, and nothing in the log yet
 
@@ -46,6 +46,7 @@ class Captured:
     problems: list[str]
     size_bytes: int
     stored_bytes: int
+    read_bytes: int = 0
 
 
 @pytest.fixture
@@ -56,12 +57,13 @@ def capture(run: Runner, program: Callable[..., Path], tmp_path: Path) -> Callab
         directory: Path | None = None,
         size_bytes: int = BYTES,
         stored_bytes: int = STORED_BYTES,
+        words: tuple[str, ...] = (),
         **selection: object,
     ) -> Captured:
         result = tmp_path / "result"
         directory = directory or tmp_path / "x.rcap"
         directory.mkdir()
-        command: list[object] = [program("changing"), size_bytes, LAUNCHES, stored_bytes, result]
+        command: list[object] = [program("changing"), size_bytes, LAUNCHES, stored_bytes, result, *words]
         done, _ = run(command, directory=directory, read=False, kernel="increment", each=1, **selection)
         assert (done.returncode, done.stdout) == (0, "failures 0\n")
         *_, (_, last) = states(size_bytes, stored_bytes)
@@ -73,7 +75,9 @@ def capture(run: Runner, program: Callable[..., Path], tmp_path: Path) -> Callab
             for _ in snapshot.each_window():
                 notes |= {(note.code, note.text) for note in snapshot.notes()}
             assert not snapshot.reader.verify().damages
-        return Captured(path, notes, problems, size_bytes, stored_bytes)
+            summary = snapshot.info().summary
+        read_bytes = summary.perturbation.copied_bytes if summary and summary.perturbation else 0
+        return Captured(path, notes, problems, size_bytes, stored_bytes, read_bytes)
 
     return captured
 
@@ -100,6 +104,22 @@ def test_changes_are_found_in_all_pieces(
 ) -> None:
     captured = capture(size_bytes=size_bytes, stored_bytes=stored_bytes)
     assert windows_that_are_right(captured) == LAUNCHES
+
+
+def test_memory_that_nothing_came_to_since_it_was_read_is_not_read_again(
+    capture: Callable[..., Captured],
+) -> None:
+    captured = capture(size_bytes=SEVERAL_PIECES_BYTES, stored_bytes=0)
+    assert windows_that_are_right(captured) == LAUNCHES
+    # All of it at first and after each launch. What a launch has changed is looked through for pointers.
+    looked_through = (LAUNCHES - 1) * (8 << 20)
+    assert captured.read_bytes == (LAUNCHES + 1) * SEVERAL_PIECES_BYTES + looked_through
+
+
+def test_memory_that_others_may_write_is_read_before_each_window(capture: Callable[..., Captured]) -> None:
+    captured = capture(size_bytes=SEVERAL_PIECES_BYTES, stored_bytes=0, words=("share",))
+    assert windows_that_are_right(captured) == LAUNCHES
+    assert captured.read_bytes == 2 * LAUNCHES * SEVERAL_PIECES_BYTES
 
 
 @pytest.mark.parametrize(("pieces", "whole"), [(0, 1), (2, 1), (3, 2), (5, 2)])

@@ -47,7 +47,7 @@ F(181, "cuMemRangeGetAttribute", NEVER)
 F(182, "cuMemRangeGetAttributes", NEVER)
 F(183, "cuPointerGetAttribute", NEVER)
 F(184, "cuPointerGetAttributes", NEVER)
-F(185, "cuPointerSetAttribute", NEVER)
+F(185, "cuPointerSetAttribute", NEVER, shares=True)  # of memory that other devices read and write
 F(186, "cuMemGetMemPool", ALWAYS, location=inputs("1"), custom="pool_location", may_fail=True)
 F(187, "cuMemGetDefaultMemPool", ALWAYS, location=inputs("1"), custom="pool_location", may_fail=True)
 F(188, "cuMemSetMemPool", ALWAYS, location=inputs("1"), custom="pool_location", may_fail=True)
@@ -64,11 +64,11 @@ F(206, "cuMemHostGetFlags", NEVER)
 
 # ---- memory of other processes: imported memory is captured as plain memory ---------------------------------
 
-F(850, "cuMemExportToShareableHandle", NEVER)
+F(850, "cuMemExportToShareableHandle", NEVER, shares=True)
 F(851, "cuMemImportFromShareableHandle", ALWAYS, osHandle=HOST, creates="CUmemGenericAllocationHandle", replayed=PLACED,
   after="physical_made")
-F(852, "cuMemPoolExportToShareableHandle", NEVER)
+F(852, "cuMemPoolExportToShareableHandle", NEVER, shares=True)
 F(853, "cuMemPoolImportFromShareableHandle", ALWAYS, handle=HOST, creates="CUmemoryPool", replayed=LEFT_OUT)
-F(854, "cuMemPoolExportPointer", NEVER)
+F(854, "cuMemPoolExportPointer", NEVER, shares=True)
 
-F(859, "cuMemGetHandleForAddressRange", NEVER)
+F(859, "cuMemGetHandleForAddressRange", NEVER, shares=True)

@@ -9,7 +9,7 @@ from replay.api.vocabulary import Effect
 
 # ---- other processes: memory that they gave is captured and replayed as plain memory, events as plain events ----
 
-F(1030, "cuIpcGetMemHandle", NEVER)
+F(1030, "cuIpcGetMemHandle", NEVER, shares=True)
 F(1031, "cuIpcGetEventHandle", NEVER)
 F(1032, "cuIpcOpenMemHandle", ALWAYS, Effect.IMPORT, "pdptr", leave="import_leave")
 F(1033, "cuIpcOpenMemHandle_v2", ALWAYS, Effect.IMPORT, "pdptr", leave="import_leave")
@@ -20,12 +20,12 @@ F(1036, "cuMemPoolImportPointer", ALWAYS, Effect.IMPORT, "ptr_out", shareData=in
 
 # ---- memory and semaphores of other interfaces --------------------------------------------------------------
 
-F(1040, "cuImportExternalMemory", NEVER)  # its mappings are what matters
+F(1040, "cuImportExternalMemory", NEVER, shares=True)  # its mappings are what matters
 F(1041, "cuDestroyExternalMemory", NEVER)
 F(1042, "cuExternalMemoryGetMappedBuffer", ALWAYS, Effect.IMPORT, "devPtr", leave="import_leave")
 F(1043, "cuExternalMemoryGetMappedMipmappedArray", NEVER,
   unsupported="contents of images that belong to another interface are not read")
-F(1044, "cuImportExternalSemaphore", NEVER)
+F(1044, "cuImportExternalSemaphore", NEVER, shares=True)
 F(1045, "cuDestroyExternalSemaphore", NEVER)
 F(1046, "cuSignalExternalSemaphoresAsync", NEVER)  # in a replay nobody waits for it
 F(1047, "cuWaitExternalSemaphoresAsync", NEVER,
@@ -54,7 +54,7 @@ F(1065, "cuLogicalEndpointBindMem", NEVER, unsupported=_ENDPOINT)
 F(1066, "cuLogicalEndpointBindAddr", NEVER, unsupported=_ENDPOINT)
 F(1067, "cuLogicalEndpointUnbind", NEVER, unsupported=_ENDPOINT)
 F(1068, "cuLogicalEndpointImport", NEVER, unsupported=_ENDPOINT)
-F(1069, "cuLogicalEndpointExport", NEVER)
+F(1069, "cuLogicalEndpointExport", NEVER, shares=True)
 F(1070, "cuLogicalEndpointGetLimits", NEVER)
 F(1071, "cuLogicalEndpointQuery", NEVER)
 F(1072, "cuFabricCpyBatchAsync", WINDOW, opList=OPAQUE,

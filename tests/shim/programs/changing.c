@@ -1,5 +1,5 @@
 // Launches a kernel again and again over a buffer of which another part changes before each launch and one
-// word in it. usage: changing BYTES LAUNCHES STORED_BYTES RESULT_FILE
+// word in it. usage: changing BYTES LAUNCHES STORED_BYTES RESULT_FILE [share]
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -24,11 +24,15 @@ int main(int count, char **words) {
   CALL("cuModuleGetFunction", &kernel, (uint64_t)0x77, "increment");
   CALL("cuMemAlloc_v2", &data, (uint64_t)bytes);
   uint32_t *values = malloc(bytes);
+  char handle[64];
+  if (count > 5)
+    CALL("cuIpcGetMemHandle", handle, data);
   for (uint32_t n = 0; n <= launches; n++) {
     size_t length = n == 0 ? bytes : stored, begin = n == 0 ? 0 : n * stored % (bytes - stored);
     for (size_t at = 0; at < length / 4; at++)
       values[at] = ((uint32_t)at + n) * 2654435761u;
-    CALL("cuMemcpyHtoD_v2", data + begin, values, (uint64_t)length);
+    if (length > 0)
+      CALL("cuMemcpyHtoD_v2", data + begin, values, (uint64_t)length);
     if (n == 0)
       continue;
     uint64_t place = data + 4096 * n;

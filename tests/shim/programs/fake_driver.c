@@ -194,6 +194,11 @@ EXPORT int cuMemHostAlloc(uint64_t *address, uint64_t bytes, uint32_t flags) {
   LOGGED(cuMemHostAlloc, (uint64_t)address, bytes, flags)
   return allocate(address, bytes);
 }
+EXPORT int cuIpcGetMemHandle(void *handle, uint64_t address) {
+  memcpy(handle, &address, sizeof address);
+  return 0;
+}
+
 EXPORT int cuMemFree_v2(uint64_t address) {
   LOGGED(cuMemFree_v2, address)
   return release(address);
