@@ -64,30 +64,38 @@ inline void find_pattern(Warp &w, const Instruction *i, Reach &r, Addresses &at,
       return;
     }
   }
-  alignas(64) s64 apart[lanes_per_warp];
   u64 too_far = 0;
-  EACH_LANE(l) {
-    s64 d = static_cast<s64>(static_cast<u64>(a[l]) - static_cast<u64>(a0)) +
-            (static_cast<s64>(l) - static_cast<s64>(r.first)) * static_cast<s64>(stride);
-    d = active >> l & 1 ? d : 0;
-    apart[l] = d;
-    too_far |= (static_cast<u64>(d) + (u64{1} << 30)) >> 31;
-  }
+  auto apart = [&](u32 l) {
+    u64 d = static_cast<u64>(a[l]) - static_cast<u64>(a0) +
+            (u64{l} - r.first) * stride; // of a lane that is idle: 0
+    return whole || (active >> l & 1) ? d : 0;
+  };
+  auto find_offsets = [&](auto distance) {
+    EACH_LANE(l) {
+      u64 d = distance(l);
+      r.offset[l] = static_cast<u32>(d);
+      too_far |= (d + (u64{1} << 30)) >> 31;
+    }
+  };
   u64 origin = a0 + window + r.first * stride;
+  if (whole && stride == 0)
+    find_offsets([&](u32 l) { return static_cast<u64>(a[l]) - static_cast<u64>(a0); });
+  else
+    find_offsets(apart);
   if (too_far) {
     r.pattern = Pattern::far_apart;
-    EACH_LANE(l) at.address[l] = origin + static_cast<u64>(apart[l]);
+    EACH_LANE(l) at.address[l] = origin + apart(l);
     return;
   }
   s32 least = 0, most = 0;
   EACH_LANE(l) {
-    s32 d = static_cast<s32>(apart[l]);
+    s32 d = static_cast<s32>(r.offset[l]);
     least = d < least ? d : least;
     most = d > most ? d : most;
   }
   u32 bits = 0;
   EACH_LANE(l) {
-    r.offset[l] = static_cast<u32>(static_cast<s32>(apart[l]) - least);
+    r.offset[l] -= static_cast<u32>(least);
     bits |= r.offset[l];
   }
   r.offset_bits = bits;

@@ -69,11 +69,18 @@ struct WaitingGroup {
   Awaited awaited; // when it is an mbarrier
 };
 
+// In registers: processors that all builds run on have no instruction for it.
+inline uint32_t count_lanes(uint32_t lanes) {
+  lanes -= lanes >> 1 & 0x55555555;
+  lanes = (lanes & 0x33333333) + (lanes >> 2 & 0x33333333);
+  return ((lanes + (lanes >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24;
+}
 inline uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
 
 // A launch runs only while nothing else sees its counters.
 struct Warp {
   uint8_t *registers = nullptr;
+  uint8_t *spare_row = nullptr; // of the worker: where a result waits of which some lanes are kept
   uint32_t active = 0;       // lanes that execute the current instruction
   uint32_t existing = 0;     // lanes that the block has threads for
   uint32_t live = 0;         // existing and not exited
@@ -112,7 +119,7 @@ struct Warp {
   // Runs ready groups until none is left or the budget is used up; with `steps`, of so many instructions, at
   // any of which it stops.
   void run(int64_t instructions, uint64_t steps);
-  uint32_t active_lanes() const { return static_cast<uint32_t>(__builtin_popcount(active)); }
+  uint32_t active_lanes() const { return count_lanes(active); }
   bool finished() const { return live == 0; }
 
   // Called by handlers of control instructions. Those that return an instruction return the one to run next,
