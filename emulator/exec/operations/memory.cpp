@@ -57,7 +57,7 @@ template <typename M, typename R>
       put_lanes(d + p, [=](u32) { return value; });
     }
     return;
-  case Pattern::pieces_contiguous:
+  default: // pieces_contiguous
     for (u32 p = 0; p < lanes_per_warp; p += part) {
       typedef M InMemory __attribute__((vector_size(part * sizeof(M))));
       typedef R InRow __attribute__((vector_size(part * sizeof(R))));
@@ -66,10 +66,6 @@ template <typename M, typename R>
       InRow row = __builtin_convertvector(m, InRow);
       std::memcpy(d + p, &row, sizeof row);
     }
-    return;
-  default:
-    for (u32 p = 0; p < lanes_per_warp; p += part)
-      put_lanes(d + p, [&](u32 l) { return static_cast<R>(read<M>(lowest + r.offset[p + l])); });
   }
 }
 
@@ -125,7 +121,7 @@ template <typename M, typename R>
 template <typename M, typename R>
 [[gnu::always_inline]] inline const Instruction *load_rows(Warp &w, const Instruction *i, const Reach &r,
                                                            const u64 *far) {
-  if (i->extra_count != 1 || r.active != ~u32{0} || r.pattern == Pattern::far_apart)
+  if (i->extra_count != 1 || r.active != ~u32{0} || r.pattern >= Pattern::scattered)
     return load_any<M, R>(w, i, r, far);
   load_whole_row<M>(w.row<R>(i->destination), r, r.lowest + static_cast<u64>(i->immediate));
   return i + 1;
@@ -138,14 +134,24 @@ template <typename M, typename R> [[gnu::noinline]] const Instruction *load(Warp
   return load_rows<M, R>(w, i, r, at.address);
 }
 
+template <typename M, typename R>
+[[gnu::noinline]] const Instruction *load_counted(Warp &w, const Instruction *i, const Reach &r) {
+  count_global(w, r, r.lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count, AccessKind::load);
+  return load_rows<M, R>(w, i, r, nullptr);
+}
+
+// Everything but the access itself is another function, so that this one needs no frame on the stack.
 template <typename M, typename R> const Instruction *load_known(Warp &w, const Instruction *i) {
-  const Reach *r = known_reach(w, i, sizeof(M) * i->extra_count, AccessKind::load);
-  return r ? load_rows<M, R>(w, i, *r, nullptr) : load<M, R>(w, i);
+  const Reach *r = known_reach(w, i, AccessKind::load);
+  if (!r)
+    return load<M, R>(w, i);
+  return r->is_shared ? load_rows<M, R>(w, i, *r, nullptr) : load_counted<M, R>(w, i, *r);
 }
 
 // Lanes that write to one place do so in order: the highest wins.
 template <typename M, typename R>
-[[gnu::noinline]] const Instruction *store_rows(Warp &w, const Instruction *i, const Reach &r, const u64 *far) {
+[[gnu::noinline]] const Instruction *store_rows(Warp &w, const Instruction *i, const Reach &r,
+                                                const u64 *far) {
   u32 count = i->extra_count;
   u32 bytes = sizeof(M) * count;
   u64 lowest = r.lowest + static_cast<u64>(i->immediate);
@@ -204,8 +210,13 @@ template <typename M, typename R> [[gnu::noinline]] const Instruction *store(War
 }
 
 template <typename M, typename R> const Instruction *store_known(Warp &w, const Instruction *i) {
-  const Reach *r = known_reach(w, i, sizeof(M) * i->extra_count, AccessKind::store);
-  return r ? store_rows<M, R>(w, i, *r, nullptr) : store<M, R>(w, i);
+  const Reach *r = known_reach(w, i, AccessKind::store);
+  if (!r)
+    return store<M, R>(w, i);
+  if (!r->is_shared)
+    count_global(w, *r, r->lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count,
+                 AccessKind::store);
+  return store_rows<M, R>(w, i, *r, nullptr);
 }
 
 // A parameter of the kernel at a fixed place: the same for all lanes.
