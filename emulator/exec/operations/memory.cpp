@@ -131,6 +131,12 @@ template <typename M, typename R> [[gnu::noinline]] const Instruction *load(Warp
   Addresses at;
   Reach fresh;
   const Reach &r = reach(w, i, fresh, at, sizeof(M) * i->extra_count, AccessKind::load);
+  if (r.pattern == Pattern::contiguous && i->space != ptx::Space::shared) {
+    // The next warp will mostly read what comes next, many instructions from now.
+    u64 next = r.lowest + static_cast<u64>(i->immediate) + r.span;
+    __builtin_prefetch(reinterpret_cast<const void *>(next));
+    __builtin_prefetch(reinterpret_cast<const void *>(next + 64));
+  }
   return load_rows<M, R>(w, i, r, at.address);
 }
 
