@@ -364,7 +364,9 @@ def main() -> int:
             figures[kernel] = rate
             figures[f"{kernel}_s"] = one["kernel_s"]
             ratio = one["kernel_s"] / one["loop_s"]
-            print(f"{kernel:12}{one['kernel_s']:10.4f}{one['loop_s']:10.4f}{ratio:8.1f}{rate:22.2f}{warps:24.0f}")
+            print(
+                f"{kernel:12}{one['kernel_s']:10.4f}{one['loop_s']:10.4f}{ratio:8.1f}{rate:22.2f}{warps:24.0f}"
+            )
         shares: dict[str, dict[str, float]] = {}
         for what, words, without in (
             ("checks", "bounds checks", options.unchecked),

@@ -105,7 +105,8 @@ template <typename F, typename T> T next_value(bool in_shared, T old, T b) {
 // The sources may lie in the destination's row: each lane reads its own before it writes.
 template <typename F, typename T> const Instruction *atomic2(Warp &w, const Instruction *i) {
   const T *b = w.row<T>(i->b);
-  return each_lane<T>(w, i, [&](u32 l, bool in_shared, T old) { return next_value<F, T>(in_shared, old, b[l]); });
+  return each_lane<T>(w, i,
+                      [&](u32 l, bool in_shared, T old) { return next_value<F, T>(in_shared, old, b[l]); });
 }
 template <typename F, typename T> const Instruction *atomic3(Warp &w, const Instruction *i) {
   const T *b = w.row<T>(i->b);

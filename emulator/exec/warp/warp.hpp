@@ -81,14 +81,14 @@ inline uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__buil
 struct Warp {
   uint8_t *registers = nullptr;
   uint8_t *spare_row = nullptr; // of the worker: where a result waits of which some lanes are kept
-  uint32_t active = 0;       // lanes that execute the current instruction
-  uint32_t existing = 0;     // lanes that the block has threads for
-  uint32_t live = 0;         // existing and not exited
-  uint32_t active_count = 0; // of the group, guards not considered
-  int64_t credit = 0;        // instructions until the group must let others run
-  int64_t slice = 0;         // what credit began with
-  int64_t budget = 0;        // instructions until the warp must, not counting the current slice
-  int64_t run_before = 0;    // instructions of this warp in the slices that have ended
+  uint32_t active = 0;          // lanes that execute the current instruction
+  uint32_t existing = 0;        // lanes that the block has threads for
+  uint32_t live = 0;            // existing and not exited
+  uint32_t active_count = 0;    // of the group, guards not considered
+  int64_t credit = 0;           // instructions until the group must let others run
+  int64_t slice = 0;            // what credit began with
+  int64_t budget = 0;           // instructions until the warp must, not counting the current slice
+  int64_t run_before = 0;       // instructions of this warp in the slices that have ended
   Group current;
   uint64_t local_base = 0; // of lane 0
   uint64_t local_stride = 0;
