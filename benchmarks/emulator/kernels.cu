@@ -92,12 +92,14 @@ extern "C" __global__ void lattice(const float *x, float *y, int steps) {
   __shared__ float value[257];
   int t = threadIdx.x;
   value[t] = x[blockIdx.x * blockDim.x + t];
-  if (t == 0) value[blockDim.x] = 0;
+  if (t == 0)
+    value[blockDim.x] = 0;
   __syncthreads();
   for (int k = steps; k > 0; --k) {
     float next = 0.5f * value[t + 1] + 0.49f * value[t];
     __syncthreads();
-    if (t < k) value[t] = next;
+    if (t < k)
+      value[t] = next;
     __syncthreads();
   }
   y[blockIdx.x * blockDim.x + t] = value[t];
