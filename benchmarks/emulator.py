@@ -22,6 +22,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -100,10 +101,10 @@ class Driver:
 
 
 class Case:
-    """One kernel, ready to run, and its loop. lane_operations: of one run."""
+    """One kernel, ready to run, and its loop."""
 
-    def __init__(self, name: str, kernel: Callable[[], None], loop: Callable[[], None], lane_operations: int):
-        self.name, self.kernel, self.loop, self.lane_operations = name, kernel, loop, lane_operations
+    def __init__(self, name: str, kernel: Callable[[], None], loop: Callable[[], None]):
+        self.name, self.kernel, self.loop = name, kernel, loop
 
 
 def cases(driver: Driver, loops: ctypes.CDLL) -> list[Case]:
@@ -117,7 +118,6 @@ def cases(driver: Driver, loops: ctypes.CDLL) -> list[Case]:
         block: tuple[int, int],
         values: list[Any],
         loop: list[Any],
-        count: int,
     ) -> None:
         function = driver.function(module, name)
         made.append(
@@ -125,7 +125,6 @@ def cases(driver: Driver, loops: ctypes.CDLL) -> list[Case]:
                 name,
                 lambda: driver.launch(function, grid, block, values),
                 lambda: getattr(loops, name)(*loop),
-                count,
             )
         )
 
@@ -145,17 +144,14 @@ def cases(driver: Driver, loops: ctypes.CDLL) -> list[Case]:
         (256, 1),
         [address(z), real(0.999), real(0.5), integer(rounds)],
         [host, real(0.999), real(0.5), integer(rounds), integer(threads)],
-        threads * (rounds * 68 + 12),
     )
     n = len(floats)
-    # Ten instructions a turn of the loop; each of 8,192 threads has 32 turns.
     add(
         "saxpy",
         (32, 1),
         (256, 1),
         [real(0.5), address(x), address(y), integer(n)],
         [real(0.5), raw, host, integer(n)],
-        n * 10,
     )
     add(
         "gather",
@@ -163,7 +159,6 @@ def cases(driver: Driver, loops: ctypes.CDLL) -> list[Case]:
         (256, 1),
         [address(x), address(order), address(y), integer(n)],
         [raw, raw_order, host, integer(n)],
-        n * 10,
     )
     side = 512
     for tile in (16, 32):
@@ -173,8 +168,41 @@ def cases(driver: Driver, loops: ctypes.CDLL) -> list[Case]:
             (tile, tile),
             [address(x), address(y), address(z), integer(side)],
             [raw, raw, host, integer(side)],
-            3 * side**3,
         )
+    grid, block, threads, steps = (16, 1), (256, 1), 4096, 150
+    characters = bytes((k * 7919 >> 3) & 255 for k in range(n))
+    text = driver.memory(characters)
+    bins = driver.memory(bytes(4 * 320))
+    host_bins = (ctypes.c_uint32 * 320)()
+    add(
+        "divergent",
+        grid,
+        block,
+        [address(order), address(z), integer(steps)],
+        [raw_order, host, integer(steps), integer(threads)],
+    )
+    add(
+        "histogram",
+        grid,
+        block,
+        [address(text), address(bins), integer(n)],
+        [characters, host_bins, integer(n)],
+    )
+    add("reduce", grid, block, [address(x), address(z), integer(n)], [raw, host, integer(n)])
+    add(
+        "lattice",
+        grid,
+        block,
+        [address(x), address(z), integer(256)],
+        [raw, host, integer(256), integer(grid[0])],
+    )
+    add(
+        "atomics",
+        grid,
+        block,
+        [address(bins), integer(50)],
+        [host_bins, integer(50), integer(threads)],
+    )
     return made
 
 
@@ -195,12 +223,23 @@ def measure_cases(rounds: int, loops: Path, only: str = "") -> dict[str, Any]:
             kernel_s.append(least_cpu_s(case.kernel))
             loop_s.append(least_cpu_s(case.loop))
         result[case.name] = {
-            "lane_operations": case.lane_operations,
             "kernel_s": min(kernel_s),
             "loop_s": min(loop_s),
             "samples_s": {"kernel": kernel_s, "loop": loop_s},
         }
     return result
+
+
+def count_cases(loops: Path, only: str = "") -> dict[str, dict[str, int]]:
+    """Instructions of each kernel, as the driver counts them: of warps and of threads."""
+    for case in cases(Driver(emulator_folder()), ctypes.CDLL(str(loops))):
+        if not only or case.name == only:
+            case.kernel()
+    lines = Path(os.environ["REPLAY_EMULATOR_COUNTERS"]).read_text().splitlines()
+    return {
+        one["kernel"]: {of: one["counters"][f"{of}_instructions"] for of in ("warp", "thread")}
+        for one in map(json.loads, lines)
+    }
 
 
 def measure_cores(rounds: int, loops: Path) -> dict[str, float]:
@@ -225,11 +264,12 @@ def measure_load(rounds: int, loops: Path) -> dict[str, float]:
     at each of its characters once."""
     body = KERNELS.read_text()
     head, _, rest = body.partition(".visible .entry")
+    names = re.findall(r"\.entry (\w+)\(", body)
     parts = []
     copies = -(-MODULE_BYTES // len(rest))
     for k in range(copies):
         text = ".visible .entry" + rest
-        for name in ("fma_chain", "saxpy", "gather", "matmul16", "matmul32"):
+        for name in names:
             text = text.replace(f"{name}(", f"{name}_{k}(").replace(f"{name}_param", f"{name}_{k}_param")
         parts.append(text)
     ptx = (head + "\n".join(parts)).encode()
@@ -254,6 +294,8 @@ def in_process(what: str, rounds: int, loops: Path, folder: Path, threads: int =
         "REPLAY_EMULATOR_THREADS": str(threads),
         "REPLAY_EMULATOR_QUIET": "1",
     }
+    if what == "counts":
+        environment["REPLAY_EMULATOR_COUNTERS"] = str(loops.with_name("counters.json"))
     command = [sys.executable, __file__, "--measure", what, "--rounds", str(rounds), "--loops", str(loops)]
     done = subprocess.run(
         [*command, "--only", only], env=environment, check=True, stdout=subprocess.PIPE, text=True
@@ -279,11 +321,14 @@ def main() -> int:
     parser.add_argument("--uncounted", type=Path, metavar="DIR", help="a build without counters of memory")
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--only", default="", help="one kernel alone")
-    parser.add_argument("--measure", choices=["cases", "cores", "load"], help=argparse.SUPPRESS)
+    parser.add_argument("--measure", choices=["cases", "counts", "cores", "load"], help=argparse.SUPPRESS)
     parser.add_argument("--loops", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure == "cases":
         print(json.dumps(measure_cases(options.rounds, options.loops, options.only)))
+        return 0
+    if options.measure == "counts":
+        print(json.dumps(count_cases(options.loops, options.only)))
         return 0
     if options.measure == "cores":
         print(json.dumps(measure_cores(options.rounds, options.loops)))
@@ -307,13 +352,21 @@ def main() -> int:
         rounds = options.rounds
         found = in_process("cases", rounds, loops, folder, only=options.only)
         figures: dict[str, float] = {}
-        print(f"{'':12}{'kernel s':>10}{'loop s':>10}{'ratio':>8}{'G lane-operations/s':>22}")
+        counts = in_process("counts", 1, loops, folder, only=options.only)
+        print(
+            f"{'':12}{'kernel s':>10}{'loop s':>10}{'ratio':>8}{'G lane-operations/s':>22}"
+            f"{'M warp instructions/s':>24}"
+        )
         for kernel, one in found.items():
-            rate = one["lane_operations"] / one["kernel_s"] / 1e9
+            rate = counts[kernel]["thread"] / one["kernel_s"] / 1e9
+            warps = counts[kernel]["warp"] / one["kernel_s"] / 1e6
+            one["instructions"] = counts[kernel]
             figures[kernel] = rate
             figures[f"{kernel}_s"] = one["kernel_s"]
             ratio = one["kernel_s"] / one["loop_s"]
-            print(f"{kernel:12}{one['kernel_s']:10.4f}{one['loop_s']:10.4f}{ratio:8.1f}{rate:22.2f}")
+            print(
+                f"{kernel:12}{one['kernel_s']:10.4f}{one['loop_s']:10.4f}{ratio:8.1f}{rate:22.2f}{warps:24.0f}"
+            )
         shares: dict[str, dict[str, float]] = {}
         for what, words, without in (
             ("checks", "bounds checks", options.unchecked),

@@ -40,3 +40,76 @@ extern "C" __global__ void gather(const float *x, const int *order, float *y, in
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
     y[i] = x[order[i]];
 }
+
+// Half of the lanes take each side, and each lane has another number of turns.
+extern "C" __global__ void divergent(const int *order, float *y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  unsigned value = order[i];
+  int steps = 0;
+  while (value != 1 && steps < n) {
+    if (value & 1)
+      value = value * 3 + 1;
+    else
+      value >>= 1;
+    ++steps;
+  }
+  y[i] = static_cast<float>(steps);
+}
+
+// Bins of a block in shared memory, from bytes; then those of the grid.
+extern "C" __global__ void histogram(const unsigned char *bytes, unsigned *bins, int n) {
+  __shared__ unsigned own[256];
+  own[threadIdx.x] = 0;
+  __syncthreads();
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    atomicAdd(&own[bytes[i]], 1);
+  __syncthreads();
+  atomicAdd(&bins[threadIdx.x], own[threadIdx.x]);
+}
+
+// Sums of warps by shuffles, of blocks by shared memory.
+extern "C" __global__ void reduce(const float *x, float *y, int n) {
+  __shared__ float part[32];
+  float sum = 0;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+    float v = x[i];
+    for (int d = 16; d > 0; d >>= 1)
+      v += __shfl_xor_sync(0xffffffff, v, d);
+    sum += v;
+  }
+  if (threadIdx.x % 32 == 0)
+    part[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int k = 1; k < blockDim.x / 32; ++k)
+      sum += part[k];
+    y[blockIdx.x] = sum;
+  }
+}
+
+// One option a block: a value for each step of time, two barriers between steps.
+extern "C" __global__ void lattice(const float *x, float *y, int steps) {
+  __shared__ float value[257];
+  int t = threadIdx.x;
+  value[t] = x[blockIdx.x * blockDim.x + t];
+  if (t == 0)
+    value[blockDim.x] = 0;
+  __syncthreads();
+  for (int k = steps; k > 0; --k) {
+    float next = 0.5f * value[t + 1] + 0.49f * value[t];
+    __syncthreads();
+    if (t < k)
+      value[t] = next;
+    __syncthreads();
+  }
+  y[blockIdx.x * blockDim.x + t] = value[t];
+}
+
+// Atomic operations of all threads on few words of global memory.
+extern "C" __global__ void atomics(unsigned *bins, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int k = 0; k < n; ++k) {
+    atomicAdd(&bins[i % 64], 1);
+    atomicMax(&bins[64 + (i + k) % 256], i);
+  }
+}

@@ -63,3 +63,62 @@ int64_t count_words(const char *text, int64_t bytes) {
   }
   return words;
 }
+
+void divergent(const int *order, float *y, int n, int threads) {
+  for (int i = 0; i < threads; ++i) {
+    unsigned value = (unsigned)order[i];
+    int steps = 0;
+    for (; value != 1 && steps < n; ++steps)
+      value = value & 1 ? value * 3 + 1 : value >> 1;
+    y[i] = (float)steps;
+  }
+}
+
+void histogram(const unsigned char *bytes, unsigned *bins, int n) {
+  for (int i = 0; i < n; ++i)
+    ++bins[bytes[i]];
+}
+
+// As the kernel: each value is summed over its 32 neighbours by each of them.
+void reduce(const float *x, float *y, int n) {
+  float sum = 0;
+  for (int i = 0; i < n; i += 32) {
+    float v[32], w[32];
+    for (int l = 0; l < 32; ++l)
+      v[l] = x[i + l];
+    for (int d = 16; d > 0; d >>= 1) {
+      for (int l = 0; l < 32; ++l)
+        w[l] = v[l] + v[l ^ d];
+      for (int l = 0; l < 32; ++l)
+        v[l] = w[l];
+    }
+    sum += v[0];
+  }
+  *y = sum;
+}
+
+void lattice(const float *x, float *y, int steps, int blocks) {
+  float value[257], next[256];
+  for (int b = 0; b < blocks; ++b) {
+    for (int t = 0; t < 256; ++t)
+      value[t] = x[b * 256 + t];
+    value[256] = 0;
+    for (int k = steps; k > 0; --k) {
+      for (int t = 0; t < k; ++t)
+        next[t] = 0.5f * value[t + 1] + 0.49f * value[t];
+      for (int t = 0; t < k; ++t)
+        value[t] = next[t];
+    }
+    for (int t = 0; t < 256; ++t)
+      y[b * 256 + t] = value[t];
+  }
+}
+
+void atomics(unsigned *bins, int n, int threads) {
+  for (int i = 0; i < threads; ++i)
+    for (int k = 0; k < n; ++k) {
+      ++bins[i % 64];
+      unsigned *most = &bins[64 + (i + k) % 256];
+      *most = *most > (unsigned)i ? *most : (unsigned)i;
+    }
+}

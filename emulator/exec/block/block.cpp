@@ -44,6 +44,7 @@ void Block::prepare(const Launch &of, Worker &by) {
     warp.block = this;
     warp.position = position;
     warp.worker = &by;
+    warp.spare_row = by.spare_row;
     warp.parameters = of.parameters;
     warp.ranges = by.ranges.data();
     warp.counters = &by.counters;

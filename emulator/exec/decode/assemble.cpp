@@ -60,6 +60,8 @@ void Assembler::add(FunctionCode &code, const LoweredFunction &function,
         // Very long blocks are accounted for in pieces.
         account(count, classes, lowered.source);
       }
+      if (lowered.dropped)
+        continue;
       size_t index = append(instruction, lowered.source);
       if (lowered.flow == Flow::branch)
         patches.push_back({index, function.start_of_position[lowered.target], false});

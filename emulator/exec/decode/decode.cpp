@@ -41,10 +41,18 @@ void decode(const ptx::Function &kernel, Layout layout, bool fuse_multiply_add, 
   for (size_t u = 0; u < units.size(); ++u) {
     std::vector<BasicBlock> blocks = find_blocks(lowered[u], tables[u]);
     uint32_t begin = end;
-    end = allocate_rows(lowered[u], blocks, values, end, program.functions[u].rows, program.undefined_rows);
+    std::vector<RowRange> rows, undefined_rows;
+    end = allocate_rows(lowered[u], blocks, values, begin, rows, undefined_rows);
+    // What the text itself needs: occupancy does not depend on how it is executed.
     uint32_t slots = (end - begin + 127) / 128;
     program.info.registers_per_thread =
         std::max(program.info.registers_per_thread, std::min(255u, slots + 8));
+    if (simplify(lowered[u], blocks, values)) {
+      rows.clear(), undefined_rows.clear();
+      end = allocate_rows(lowered[u], blocks, values, begin, rows, undefined_rows);
+    }
+    program.functions[u].rows = std::move(rows);
+    program.undefined_rows.insert(program.undefined_rows.end(), undefined_rows.begin(), undefined_rows.end());
     assembler.add(program.functions[u], lowered[u], blocks, tables[u]);
   }
   program.register_bytes = end;

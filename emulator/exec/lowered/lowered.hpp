@@ -52,6 +52,7 @@ struct Lowered {
   uint32_t table = 0;
   bool accounts = false;    // its handler calls Warp::account
   bool meets_after = false; // lanes may part here and meet at the next instruction
+  bool dropped = false;     // counts, and does nothing
   uint8_t counted = 0;      // 1 for what PTX calls an instruction
   InstructionClass instruction_class = InstructionClass::other; // what it counts as
   std::vector<uint32_t> list; // further operands: values, or UINT32_MAX for none
@@ -96,6 +97,9 @@ struct BasicBlock {
 };
 std::vector<BasicBlock> find_blocks(const LoweredFunction &function,
                                     const std::vector<std::vector<uint32_t>> &tables);
+
+// Drops what a block can do without; true when it did. Which values live where may have changed then.
+bool simplify(LoweredFunction &function, const std::vector<BasicBlock> &blocks, const ValueTable &values);
 
 // Which memory accesses of a basic block have their addresses in one row that does not change between them,
 // and which slot (see access/access.hpp) they share; slot 0 where there is no other. One entry for each

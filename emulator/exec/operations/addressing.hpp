@@ -17,9 +17,10 @@ inline const u8 *launch_parameters(const Warp &w) { return w.parameters; }
 
 // Finds the pattern of the lanes' addresses in the row of `i`. Addresses that are too far apart for offsets
 // go to `at`.
-template <typename Row>
-inline void find_pattern(Warp &w, const Instruction *i, Reach &r, Addresses &at, u32 bytes, u64 window,
-                         u64 stride) {
+template <typename Row, bool Strides>
+[[gnu::noinline]] void find_pattern(Warp &w, const Instruction *i, Reach &r, Addresses &at, u32 bytes,
+                                    u64 window) {
+  u64 stride = Strides ? w.local_stride : 0;
   const Row *a = w.row<Row>(i->a);
   u32 active = w.active;
   bool whole = active == ~u32{0};
@@ -31,7 +32,7 @@ inline void find_pattern(Warp &w, const Instruction *i, Reach &r, Addresses &at,
   r.checked = 0;
   r.offset_bits = 0;
   Row a0 = a[r.first];
-  if (stride == 0) {
+  if (!Strides) {
     bool low_lanes = (active & (active + 1)) == 0;
     Row differs = 0, gaps = 0;
     if (whole) {
@@ -64,30 +65,38 @@ inline void find_pattern(Warp &w, const Instruction *i, Reach &r, Addresses &at,
       return;
     }
   }
-  alignas(64) s64 apart[lanes_per_warp];
   u64 too_far = 0;
-  EACH_LANE(l) {
-    s64 d = static_cast<s64>(static_cast<u64>(a[l]) - static_cast<u64>(a0)) +
-            (static_cast<s64>(l) - static_cast<s64>(r.first)) * static_cast<s64>(stride);
-    d = active >> l & 1 ? d : 0;
-    apart[l] = d;
-    too_far |= (static_cast<u64>(d) + (u64{1} << 30)) >> 31;
-  }
+  auto apart = [&](u32 l) {
+    u64 d = static_cast<u64>(a[l]) - static_cast<u64>(a0) +
+            (u64{l} - r.first) * stride; // of a lane that is idle: 0
+    return whole || (active >> l & 1) ? d : 0;
+  };
+  auto find_offsets = [&](auto distance) {
+    EACH_LANE(l) {
+      u64 d = distance(l);
+      r.offset[l] = static_cast<u32>(d);
+      too_far |= (d + (u64{1} << 30)) >> 31;
+    }
+  };
   u64 origin = a0 + window + r.first * stride;
+  if (whole && !Strides)
+    find_offsets([&](u32 l) { return static_cast<u64>(a[l]) - static_cast<u64>(a0); });
+  else
+    find_offsets(apart);
   if (too_far) {
     r.pattern = Pattern::far_apart;
-    EACH_LANE(l) at.address[l] = origin + static_cast<u64>(apart[l]);
+    EACH_LANE(l) at.address[l] = origin + apart(l);
     return;
   }
   s32 least = 0, most = 0;
   EACH_LANE(l) {
-    s32 d = static_cast<s32>(apart[l]);
+    s32 d = static_cast<s32>(r.offset[l]);
     least = d < least ? d : least;
     most = d > most ? d : most;
   }
   u32 bits = 0;
   EACH_LANE(l) {
-    r.offset[l] = static_cast<u32>(static_cast<s32>(apart[l]) - least);
+    r.offset[l] -= static_cast<u32>(least);
     bits |= r.offset[l];
   }
   r.offset_bits = bits;
@@ -121,23 +130,24 @@ inline void find_own(Warp &w, const Instruction *i, Reach &r) {
 }
 
 inline void find_reach(Warp &w, const Instruction *i, Reach &r, Addresses &at, u32 bytes) {
-  u64 window = 0, stride = 0;
-  if (i->space == ptx::Space::shared) {
-    window = w.shared_base;
-  } else if (i->space == ptx::Space::local) {
-    window = w.local_base;
-    stride = w.local_stride;
-  }
   // Addresses of 32 bits inside a window wrap: an unrolled loop that runs backwards adds its offset to a row
   // of negative numbers.
-  if (i->wide_address)
-    find_pattern<u64>(w, i, r, at, bytes, window, stride);
-  else if (window != 0)
-    find_pattern<s32>(w, i, r, at, bytes, window, stride);
-  else
-    find_pattern<u32>(w, i, r, at, bytes, window, stride);
-  if (stride)
+  if (i->space == ptx::Space::local) {
+    if (i->wide_address)
+      find_pattern<u64, true>(w, i, r, at, bytes, w.local_base);
+    else
+      find_pattern<s32, true>(w, i, r, at, bytes, w.local_base);
     find_own(w, i, r);
+    return;
+  }
+  bool shared = i->space == ptx::Space::shared;
+  u64 window = shared ? w.shared_base : 0;
+  if (i->wide_address)
+    find_pattern<u64, false>(w, i, r, at, bytes, window);
+  else if (shared)
+    find_pattern<s32, false>(w, i, r, at, bytes, window);
+  else
+    find_pattern<u32, false>(w, i, r, at, bytes, window);
 }
 
 inline bool in_range(u64 base, u64 end, u64 address, u64 bytes) {
@@ -244,10 +254,10 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
 }
 
 // What reach() would give for one of the later accesses through a row of addresses, when nothing but its own
-// offset tells it from one that was checked: the offset is checked, the access is counted. nullptr: reach()
-// must look. The members of a slot agree in width, alignment and state space.
-[[gnu::always_inline]] inline const Reach *known_reach(Warp &w, const Instruction *i, u32 bytes,
-                                                       AccessKind kind) {
+// offset tells it from one that was checked: the offset is checked, an access to shared memory is counted,
+// one to global memory is not. nullptr: reach() must look. The members of a slot agree in width, alignment
+// and state space.
+[[gnu::always_inline]] inline const Reach *known_reach(Warp &w, const Instruction *i, AccessKind kind) {
   ReachSlots &slots = w.worker->reach;
   if (!(slots.known >> i->known_slot & 1))
     return nullptr;
@@ -258,13 +268,10 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
   if (static_cast<u64>(i->immediate) + r.origin > r.room)
     return nullptr;
 #endif
-  if (r.is_shared) {
 #ifndef EMULATOR_UNCOUNTED
+  if (r.is_shared)
     ++slots.repeats[i->known_slot - 1][kind == AccessKind::store];
 #endif
-  } else {
-    count_global(w, r, r.lowest + static_cast<u64>(i->immediate), bytes, kind);
-  }
   return &r;
 }
 

@@ -60,10 +60,19 @@ template <typename F> struct AtomicHalf {
   }
 };
 
-template <typename T, typename Next> T exchange_with(u64 address, Next next) {
+// Nobody but the thread that runs the cluster reaches shared memory.
+inline bool is_own_shared(const Warp &w, const Instruction *i, u64 address) {
+  return i->space == ptx::Space::shared || address - w.shared_base < w.shared_bytes;
+}
+
+template <typename T, typename Next> T exchange_with(u64 address, bool alone, Next next) {
   using Bits = bits_of<T>;
   Bits *place = reinterpret_cast<Bits *>(address);
   Bits old = __atomic_load_n(place, __ATOMIC_RELAXED);
+  if (alone) {
+    __atomic_store_n(place, bit_cast<Bits>(next(bit_cast<T>(old))), __ATOMIC_RELAXED);
+    return bit_cast<T>(old);
+  }
   while (!__atomic_compare_exchange_n(place, &old, bit_cast<Bits>(next(bit_cast<T>(old))), true,
                                       __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
   }
@@ -73,19 +82,22 @@ template <typename T, typename Next> T exchange_with(u64 address, Next next) {
 template <typename T, typename Next> const Instruction *each_lane(Warp &w, const Instruction *i, Next next) {
   Addresses at;
   prepare(w, i, at, sizeof(T), AccessKind::atomic);
+  T *to = i->destination == no_offset ? nullptr : w.row<T>(i->destination);
   for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
     u32 l = static_cast<u32>(__builtin_ctz(lanes));
-    T old = exchange_with<T>(at.address[l], [&](T value) { return next(l, at.address[l], value); });
-    if (i->destination != no_offset)
-      w.row<T>(i->destination)[l] = old;
+    u64 address = at.address[l];
+    bool own = is_own_shared(w, i, address);
+    T old = exchange_with<T>(address, own, [&](T value) { return next(l, own, value); });
+    if (to)
+      to[l] = old;
   }
   return i + 1;
 }
 
 // Adding to an f32 in global memory flushes subnormal numbers, in shared memory not (PTX ISA, atom).
-template <typename F, typename T> T next_value(const Warp &w, const Instruction *i, u64 address, T old, T b) {
+template <typename F, typename T> T next_value(bool in_shared, T old, T b) {
   if constexpr (std::is_same_v<F, AtomicAdd> && std::is_same_v<T, f32>)
-    if (i->space != ptx::Space::shared && address - w.shared_base >= w.shared_bytes)
+    if (!in_shared)
       return flush(F::template apply<T>(flush(old), flush(b)));
   return F::template apply<T>(old, b);
 }
@@ -94,12 +106,12 @@ template <typename F, typename T> T next_value(const Warp &w, const Instruction 
 template <typename F, typename T> const Instruction *atomic2(Warp &w, const Instruction *i) {
   const T *b = w.row<T>(i->b);
   return each_lane<T>(w, i,
-                      [&](u32 l, u64 address, T old) { return next_value<F, T>(w, i, address, old, b[l]); });
+                      [&](u32 l, bool in_shared, T old) { return next_value<F, T>(in_shared, old, b[l]); });
 }
 template <typename F, typename T> const Instruction *atomic3(Warp &w, const Instruction *i) {
   const T *b = w.row<T>(i->b);
   const T *c = w.row<T>(i->c);
-  return each_lane<T>(w, i, [&](u32 l, u64, T old) { return F::template apply<T>(old, b[l], c[l]); });
+  return each_lane<T>(w, i, [&](u32 l, bool, T old) { return F::template apply<T>(old, b[l], c[l]); });
 }
 
 // Neighbours in memory. Program::extra holds the rows of the old values, then those of the sources.
@@ -116,8 +128,8 @@ template <typename F, typename T> const Instruction *atomic_vector(Warp &w, cons
       b[e] = w.row<T>(rows[elements + e])[l];
     for (u32 e = 0; e < elements; ++e) {
       u64 address = at.address[l] + e * sizeof(T);
-      T old =
-          exchange_with<T>(address, [&](T value) { return next_value<F, T>(w, i, address, value, b[e]); });
+      bool own = is_own_shared(w, i, address);
+      T old = exchange_with<T>(address, own, [&](T value) { return next_value<F, T>(own, value, b[e]); });
       if (rows[e] != no_offset)
         w.row<T>(rows[e])[l] = old;
     }

@@ -26,7 +26,7 @@ struct FewNumbers {
 
 // Passes over the 32 banks of 4 bytes. Accesses of 8 bytes are served by half-warps and of 16 bytes by
 // quarter-warps. Lanes that read or write one word share a pass; atomic operations on one word take one each.
-inline u32 count_wavefronts(const Reach &r, u64 lowest, u32 bytes, bool atomic) {
+[[gnu::noinline]] u32 count_wavefronts(const Reach &r, u64 lowest, u32 bytes, bool atomic) {
   u32 unit = bytes < 4 ? 4 : bytes < 16 ? bytes : 16;
   u32 parts = unit / 4, part_lanes = lanes_per_warp / parts;
   if (!atomic) {
@@ -41,10 +41,11 @@ inline u32 count_wavefronts(const Reach &r, u64 lowest, u32 bytes, bool atomic) 
   }
   alignas(64) u32 place[lanes_per_warp];
   u32 low = static_cast<u32>(lowest % 128);
+  u32 unit_shift = static_cast<u32>(__builtin_ctz(unit));
   u32 uniform = r.pattern == Pattern::uniform;
   u32 contiguous = r.pattern == Pattern::contiguous;
   for (u32 l = 0; l < lanes_per_warp; ++l)
-    place[l] = (low + (uniform ? 0 : contiguous ? l * bytes : r.offset[l])) / unit;
+    place[l] = (low + (uniform ? 0 : contiguous ? l * bytes : r.offset[l])) >> unit_shift;
   u32 total = 0;
   for (u32 p = 0; p < parts; ++p) {
     u32 mask = static_cast<u32>((u64{1} << part_lanes) - 1) << (p * part_lanes);
@@ -58,7 +59,7 @@ inline u32 count_wavefronts(const Reach &r, u64 lowest, u32 bytes, bool atomic) 
       u32 mine = place[__builtin_ctz(lanes)];
       if (!atomic && !seen.add(mine))
         continue;
-      u8 now = ++in_bank[mine % part_lanes];
+      u8 now = ++in_bank[mine & (part_lanes - 1)];
       most = now > most ? now : most;
     }
     total += most;
@@ -67,7 +68,7 @@ inline u32 count_wavefronts(const Reach &r, u64 lowest, u32 bytes, bool atomic) 
 }
 
 // Distinct sectors of 32 bytes. An aligned access of up to 32 bytes lies in one.
-inline u32 count_sectors(Warp &w, const Reach &r, u64 lowest) {
+[[gnu::noinline]] u32 count_sectors(Warp &w, const Reach &r, u64 lowest) {
   alignas(64) u32 sector[lanes_per_warp];
   u64 low = lowest % 32;
   u32 back = 0, steps = 0;

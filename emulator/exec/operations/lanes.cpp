@@ -68,9 +68,9 @@ template <Shuffle Mode> void shuffle_active(Warp &w, const Instruction *i) {
   std::memcpy(value, w.row<u32>(i->a), sizeof value);
   const u32 *b = w.row<u32>(i->b);
   const u32 *c = w.row<u32>(i->c);
-  alignas(64) u32 result[lanes_per_warp];
+  alignas(64) u32 from[lanes_per_warp];
   u32 valid = 0;
-  for (u32 l = 0; l < lanes_per_warp; ++l) {
+  EACH_LANE(l) {
     u32 distance = b[l] & 31, clamp = c[l] & 31, segment = c[l] >> 8 & 31;
     u32 low = l & segment;
     u32 high = low | (clamp & ~segment);
@@ -89,11 +89,15 @@ template <Shuffle Mode> void shuffle_active(Warp &w, const Instruction *i) {
       source = static_cast<s32>(low | (distance & ~segment));
       in_range = source <= static_cast<s32>(high);
     }
-    result[l] = value[in_range ? source & 31 : static_cast<s32>(l)];
-    valid |= static_cast<u32>(in_range) << l;
+    from[l] = in_range ? static_cast<u32>(source) & 31 : l;
+    valid |= in_range ? u32{1} << l : 0;
   }
-  if (i->destination != no_offset)
-    blend_row(w.row<u32>(i->destination), result, w.active);
+  if (i->destination != no_offset) {
+    Output<u32> out(w, i->destination);
+    for (u32 p = 0; p < lanes_per_warp; p += lanes_at_once<u32>)
+      put_lanes(out.row + p, [&](u32 l) { return value[from[p + l]]; });
+    out.store();
+  }
   if (i->immediate != 0) {
     u32 &p = w.predicate(static_cast<u32>(i->immediate - 1));
     p = blend_bits(p, valid, w.active);
@@ -121,9 +125,9 @@ inline void put_predicate(Warp &w, u32 offset, bool value) {
   p = blend_bits(p, value ? ~u32{0} : 0, w.active);
 }
 inline void put_all(Warp &w, u32 offset, u32 value) {
-  u32 *row = w.row<u32>(offset);
-  for (u32 l = 0; l < lanes_per_warp; ++l)
-    row[l] = w.active >> l & 1 ? value : row[l];
+  Output<u32> out(w, offset);
+  EACH_LANE(l) out.row[l] = value;
+  out.store();
 }
 
 const Instruction *vote_all(Warp &w, const Instruction *i) {

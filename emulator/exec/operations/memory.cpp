@@ -36,19 +36,48 @@ inline void store_side_by_side(Warp &w, const uint32_t *offsets, u64 to) {
   EACH_LANE(l) for (u32 e = 0; e < Count; ++e) m[l * Count + e] = static_cast<M>(s[e][l]);
 }
 
-// M: element in memory, R: register. A signed M is extended with its sign. `far`: the addresses of lanes that
-// are far apart.
+// One element of each lane at addresses that are regular, all lanes active.
 template <typename M, typename R>
-inline const Instruction *load_rows(Warp &w, const Instruction *i, const Reach &r, const u64 *far) {
+[[gnu::always_inline]] inline void load_whole_row(R *d, const Reach &r, u64 lowest) {
+  constexpr u32 part = lanes_at_once<R>;
+  switch (r.pattern) {
+  case Pattern::uniform: {
+    R value = static_cast<R>(read<M>(lowest));
+    EACH_LANE(l) d[l] = value;
+    return;
+  }
+  case Pattern::contiguous: {
+    const M *m = reinterpret_cast<const M *>(lowest);
+    EACH_LANE(l) d[l] = static_cast<R>(m[l]);
+    return;
+  }
+  case Pattern::pieces_uniform:
+    for (u32 p = 0; p < lanes_per_warp; p += part) {
+      R value = static_cast<R>(read<M>(lowest + r.offset[p]));
+      put_lanes(d + p, [=](u32) { return value; });
+    }
+    return;
+  default: // pieces_contiguous
+    for (u32 p = 0; p < lanes_per_warp; p += part) {
+      typedef M InMemory __attribute__((vector_size(part * sizeof(M))));
+      typedef R InRow __attribute__((vector_size(part * sizeof(R))));
+      InMemory m;
+      std::memcpy(&m, reinterpret_cast<const void *>(lowest + r.offset[p]), sizeof m);
+      InRow row = __builtin_convertvector(m, InRow);
+      std::memcpy(d + p, &row, sizeof row);
+    }
+  }
+}
+
+// Vectors, and lanes of which some are idle or far apart (`far`: their addresses).
+template <typename M, typename R>
+[[gnu::noinline]] const Instruction *load_any(Warp &w, const Instruction *i, const Reach &r, const u64 *far) {
   u32 count = i->extra_count;
   u32 bytes = sizeof(M) * count;
   u64 lowest = r.lowest + static_cast<u64>(i->immediate);
   const uint32_t *offsets = count == 1 ? &i->destination : w.program->extra.data() + i->extra;
   if (r.pattern == Pattern::contiguous && r.lanes == lanes_per_warp) {
     switch (count) {
-    case 1:
-      load_side_by_side<1, M, R>(w, offsets, lowest);
-      return i + 1;
     case 2:
       load_side_by_side<2, M, R>(w, offsets, lowest);
       return i + 1;
@@ -63,92 +92,72 @@ inline const Instruction *load_rows(Warp &w, const Instruction *i, const Reach &
     if (offsets[e] == no_offset)
       continue;
     R *d = w.row<R>(offsets[e]);
-    switch (r.pattern) {
-    case Pattern::uniform: {
+    if (r.pattern == Pattern::contiguous) {
+      for (u32 l = 0; l < r.lanes; ++l)
+        d[l] = static_cast<R>(read<M>(lowest + l * bytes));
+    } else if (r.pattern == Pattern::far_apart) {
+      for (u32 lanes = r.active; lanes; lanes &= lanes - 1) {
+        u32 l = static_cast<u32>(__builtin_ctz(lanes));
+        d[l] = static_cast<R>(read<M>(far[l] + e * sizeof(M)));
+      }
+    } else if (r.pattern == Pattern::uniform) {
       R value = static_cast<R>(read<M>(lowest));
       Output<R> out(w, offsets[e]);
       R *row = out.row;
       EACH_LANE(l) row[l] = value;
       out.store();
-      break;
-    }
-    case Pattern::contiguous:
-      for (u32 l = 0; l < r.lanes; ++l)
-        d[l] = static_cast<R>(read<M>(lowest + l * bytes));
-      break;
-    case Pattern::pieces_uniform:
-      for (u32 p = 0; p < lanes_per_warp; p += 8) {
-        R value = static_cast<R>(read<M>(lowest + r.offset[p]));
-        for (u32 l = 0; l < 8; ++l)
-          d[p + l] = value;
-      }
-      break;
-    case Pattern::pieces_contiguous:
-      if (count == 1) {
-        for (u32 p = 0; p < lanes_per_warp; p += 8) {
-          const M *m = reinterpret_cast<const M *>(lowest + r.offset[p]);
-          R piece[8];
-          for (u32 l = 0; l < 8; ++l)
-            piece[l] = static_cast<R>(m[l]);
-          std::memcpy(d + p, piece, sizeof piece);
-        }
-        break;
-      }
-      [[fallthrough]];
-    case Pattern::scattered:
-      if (r.active == ~u32{0}) {
-        for (u32 l = 0; l < lanes_per_warp; ++l)
-          d[l] = static_cast<R>(read<M>(lowest + r.offset[l]));
-      } else {
-        for (u32 lanes = r.active; lanes; lanes &= lanes - 1) {
-          u32 l = static_cast<u32>(__builtin_ctz(lanes));
-          d[l] = static_cast<R>(read<M>(lowest + r.offset[l]));
-        }
-      }
-      break;
-    case Pattern::far_apart:
-      for (u32 lanes = r.active; lanes; lanes &= lanes - 1) {
-        u32 l = static_cast<u32>(__builtin_ctz(lanes));
-        d[l] = static_cast<R>(read<M>(far[l] + e * sizeof(M)));
-      }
-      break;
+    } else {
+      // Offsets of idle lanes are those of the first active one.
+      Output<R> out(w, offsets[e]);
+      for (u32 p = 0; p < lanes_per_warp; p += lanes_at_once<R>)
+        put_lanes(out.row + p, [&](u32 l) { return static_cast<R>(read<M>(lowest + r.offset[p + l])); });
+      out.store();
     }
   }
   return i + 1;
 }
 
-template <typename M, typename R> const Instruction *load(Warp &w, const Instruction *i) {
+// M: element in memory, R: register. A signed M is extended with its sign.
+template <typename M, typename R>
+[[gnu::always_inline]] inline const Instruction *load_rows(Warp &w, const Instruction *i, const Reach &r,
+                                                           const u64 *far) {
+  if (i->extra_count != 1 || r.active != ~u32{0} || r.pattern >= Pattern::scattered)
+    return load_any<M, R>(w, i, r, far);
+  load_whole_row<M>(w.row<R>(i->destination), r, r.lowest + static_cast<u64>(i->immediate));
+  return i + 1;
+}
+
+template <typename M, typename R> [[gnu::noinline]] const Instruction *load(Warp &w, const Instruction *i) {
   Addresses at;
   Reach fresh;
   const Reach &r = reach(w, i, fresh, at, sizeof(M) * i->extra_count, AccessKind::load);
+  if (r.pattern == Pattern::contiguous && i->space != ptx::Space::shared) {
+    // The next warp will mostly read what comes next, many instructions from now.
+    u64 next = r.lowest + static_cast<u64>(i->immediate) + r.span;
+    __builtin_prefetch(reinterpret_cast<const void *>(next));
+    __builtin_prefetch(reinterpret_cast<const void *>(next + 64));
+  }
   return load_rows<M, R>(w, i, r, at.address);
 }
 
-// What most loads of an unrolled loop are: one element, at addresses that an earlier instruction found.
+template <typename M, typename R>
+[[gnu::noinline]] const Instruction *load_counted(Warp &w, const Instruction *i, const Reach &r) {
+  count_global(w, r, r.lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count, AccessKind::load);
+  return load_rows<M, R>(w, i, r, nullptr);
+}
+
+// Everything but the access itself is another function, so that this one needs no frame on the stack.
 template <typename M, typename R> const Instruction *load_known(Warp &w, const Instruction *i) {
-  const Reach *r = known_reach(w, i, sizeof(M) * i->extra_count, AccessKind::load);
+  const Reach *r = known_reach(w, i, AccessKind::load);
   if (!r)
     return load<M, R>(w, i);
-  if (i->extra_count == 1 && r->active == ~u32{0}) {
-    u64 lowest = r->lowest + static_cast<u64>(i->immediate);
-    R *d = w.row<R>(i->destination);
-    if (r->pattern == Pattern::contiguous) {
-      const M *m = reinterpret_cast<const M *>(lowest);
-      EACH_LANE(l) d[l] = static_cast<R>(m[l]);
-      return i + 1;
-    }
-    if (r->pattern == Pattern::uniform) {
-      R value = static_cast<R>(read<M>(lowest));
-      EACH_LANE(l) d[l] = value;
-      return i + 1;
-    }
-  }
-  return load_rows<M, R>(w, i, *r, nullptr);
+  return r->is_shared ? load_rows<M, R>(w, i, *r, nullptr) : load_counted<M, R>(w, i, *r);
 }
 
 // Lanes that write to one place do so in order: the highest wins.
 template <typename M, typename R>
-inline const Instruction *store_rows(Warp &w, const Instruction *i, const Reach &r, const u64 *far) {
+[[gnu::noinline]] const Instruction *store_rows(Warp &w, const Instruction *i, const Reach &r,
+                                                const u64 *far) {
   u32 count = i->extra_count;
   u32 bytes = sizeof(M) * count;
   u64 lowest = r.lowest + static_cast<u64>(i->immediate);
@@ -199,7 +208,7 @@ inline const Instruction *store_rows(Warp &w, const Instruction *i, const Reach 
   return i + 1;
 }
 
-template <typename M, typename R> const Instruction *store(Warp &w, const Instruction *i) {
+template <typename M, typename R> [[gnu::noinline]] const Instruction *store(Warp &w, const Instruction *i) {
   Addresses at;
   Reach fresh;
   const Reach &r = reach(w, i, fresh, at, sizeof(M) * i->extra_count, AccessKind::store);
@@ -207,8 +216,13 @@ template <typename M, typename R> const Instruction *store(Warp &w, const Instru
 }
 
 template <typename M, typename R> const Instruction *store_known(Warp &w, const Instruction *i) {
-  const Reach *r = known_reach(w, i, sizeof(M) * i->extra_count, AccessKind::store);
-  return r ? store_rows<M, R>(w, i, *r, nullptr) : store<M, R>(w, i);
+  const Reach *r = known_reach(w, i, AccessKind::store);
+  if (!r)
+    return store<M, R>(w, i);
+  if (!r->is_shared)
+    count_global(w, *r, r->lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count,
+                 AccessKind::store);
+  return store_rows<M, R>(w, i, *r, nullptr);
 }
 
 // A parameter of the kernel at a fixed place: the same for all lanes.

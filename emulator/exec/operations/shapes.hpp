@@ -89,7 +89,8 @@ template <typename To, typename From> inline To bit_cast(From from) {
   return to;
 }
 
-template <typename T> void blend_row(T *destination, const T *values, u32 lanes) {
+// Apart from the handlers, which then need no frame on the stack: most never come here.
+template <typename T> [[gnu::noinline]] void blend_row(T *destination, const T *values, u32 lanes) {
   EACH_LANE(l) destination[l] = (lanes >> l & 1) ? values[l] : destination[l];
 }
 
@@ -103,17 +104,28 @@ template <typename R> struct Output {
   Warp &warp;
   R *destination;
   R *row;
-  alignas(64) R values[lanes_per_warp];
   Output(Warp &w, uint32_t offset) : warp(w), destination(w.row<R>(offset)) {
-    row = w.active == w.existing ? destination : values;
+    row = w.active == w.existing ? destination : reinterpret_cast<R *>(w.spare_row);
   }
   void store() {
-    if (row != destination) {
-      using Bits = bits_of<R>;
-      blend_row(reinterpret_cast<Bits *>(destination), reinterpret_cast<const Bits *>(values), warp.active);
-    }
+    using Bits = bits_of<R>;
+    if (row != destination)
+      blend_row(reinterpret_cast<Bits *>(destination), reinterpret_cast<const Bits *>(row), warp.active);
   }
 };
+
+// Writes neighbouring lanes at once, lane(0) and so on. A row that is written in smaller parts is not read at
+// once without a wait.
+template <typename R> constexpr u32 lanes_at_once = sizeof(R) == 8 ? 4 : 8;
+template <typename R, typename Lane> [[gnu::always_inline]] inline void put_lanes(R *row, Lane lane) {
+  typedef R Lanes __attribute__((vector_size(lanes_at_once<R> * sizeof(R))));
+  Lanes lanes;
+  if constexpr (lanes_at_once<R> == 4)
+    lanes = Lanes{lane(0), lane(1), lane(2), lane(3)};
+  else
+    lanes = Lanes{lane(0), lane(1), lane(2), lane(3), lane(4), lane(5), lane(6), lane(7)};
+  std::memcpy(row, &lanes, sizeof lanes);
+}
 
 template <typename F, typename R, typename A> const Instruction *unary(Warp &w, const Instruction *i) {
   Output<R> out(w, i->destination);

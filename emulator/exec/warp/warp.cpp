@@ -227,7 +227,15 @@ const Instruction *Warp::wait_for_lanes(const Instruction *i, uint32_t named) {
 
 const Instruction *Warp::wait_at_barrier(const Instruction *i, int32_t barrier) {
   current.next = i + 1;
-  waiting.push_back({current, i, active, 0, barrier, {}});
+  // Member by member, at its place: a copy of what was just written in parts would wait for it.
+  WaitingGroup &group = waiting.emplace_back();
+  group.group.next = i + 1;
+  group.group.lanes = current.lanes;
+  group.group.join = current.join;
+  group.group.frame = current.frame;
+  group.instruction = i;
+  group.participants = active;
+  group.barrier = barrier;
   return nullptr;
 }
 

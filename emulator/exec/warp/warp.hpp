@@ -69,19 +69,26 @@ struct WaitingGroup {
   Awaited awaited; // when it is an mbarrier
 };
 
+// In registers: processors that all builds run on have no instruction for it.
+inline uint32_t count_lanes(uint32_t lanes) {
+  lanes -= lanes >> 1 & 0x55555555;
+  lanes = (lanes & 0x33333333) + (lanes >> 2 & 0x33333333);
+  return ((lanes + (lanes >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24;
+}
 inline uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
 
 // A launch runs only while nothing else sees its counters.
 struct Warp {
   uint8_t *registers = nullptr;
-  uint32_t active = 0;       // lanes that execute the current instruction
-  uint32_t existing = 0;     // lanes that the block has threads for
-  uint32_t live = 0;         // existing and not exited
-  uint32_t active_count = 0; // of the group, guards not considered
-  int64_t credit = 0;        // instructions until the group must let others run
-  int64_t slice = 0;         // what credit began with
-  int64_t budget = 0;        // instructions until the warp must, not counting the current slice
-  int64_t run_before = 0;    // instructions of this warp in the slices that have ended
+  uint8_t *spare_row = nullptr; // of the worker: where a result waits of which some lanes are kept
+  uint32_t active = 0;          // lanes that execute the current instruction
+  uint32_t existing = 0;        // lanes that the block has threads for
+  uint32_t live = 0;            // existing and not exited
+  uint32_t active_count = 0;    // of the group, guards not considered
+  int64_t credit = 0;           // instructions until the group must let others run
+  int64_t slice = 0;            // what credit began with
+  int64_t budget = 0;           // instructions until the warp must, not counting the current slice
+  int64_t run_before = 0;       // instructions of this warp in the slices that have ended
   Group current;
   uint64_t local_base = 0; // of lane 0
   uint64_t local_stride = 0;
@@ -112,7 +119,7 @@ struct Warp {
   // Runs ready groups until none is left or the budget is used up; with `steps`, of so many instructions, at
   // any of which it stops.
   void run(int64_t instructions, uint64_t steps);
-  uint32_t active_lanes() const { return static_cast<uint32_t>(__builtin_popcount(active)); }
+  uint32_t active_lanes() const { return count_lanes(active); }
   bool finished() const { return live == 0; }
 
   // Called by handlers of control instructions. Those that return an instruction return the one to run next,

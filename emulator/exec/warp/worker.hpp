@@ -53,6 +53,7 @@ struct Worker {
   LaunchCounters counters;
   std::vector<Executed> executed;
   ReachSlots reach;
+  alignas(64) uint8_t spare_row[lanes_per_warp * 8];
   uint64_t sector_marks[marked_sectors / 64 + 1] = {}; // for counting; all zero between two accesses
   uint64_t clock_reads = 0;
   // What handles stood for when they were first used in this launch.
