@@ -10,6 +10,7 @@ from pathlib import Path
 from replay.drivers import find_driver
 from replay.errors import EngineError, WorkerError
 from replay.redaction.model import Proof
+from replay.redaction.words import SETTING
 from replay.results.run.timing import WindowCounters
 from replay.results.schema import RunResult
 from replay.run.parent import DEFAULT_TIMEOUT_S, RunOptions, run_snapshot
@@ -36,13 +37,15 @@ class Prover:
 
     def replay(
         self, path: Path, window: int | None, *, counters: bool = True, save: Path | None = None,
-        environment: dict[str, str] | None = None,
+        touched: Path | None = None,
     ) -> RunResult:  # fmt: skip
-        """One replay, without times. save: folder for all outputs."""
+        """One replay, without times. save: folder for all outputs. touched: file for what each instruction touches, which
+        only the CPU driver says."""
         self.replays += 1
         options = RunOptions(
-            driver=self.driver, timing=None, timeout_s=self.timeout_s, counters=counters and self.found.emulated,
-            window=window, save_outputs=save, save_all=save is not None, environment=environment or {},
+            driver="emulator" if touched else self.driver, timing=None, timeout_s=self.timeout_s,
+            counters=counters and self.found.emulated, window=window, save_outputs=save, save_all=save is not None,
+            environment={SETTING: str(touched)} if touched else {},
         )  # fmt: skip
         return run_snapshot(path, options, self.progress)
 

@@ -17,7 +17,8 @@ from replay import interrupts
 from replay.beside import SUFFIX
 from replay.errors import FileError, GateFailed, UsageError
 from replay.inspection.exposure import exposure
-from replay.redaction.model import LEVELS, Proof, Redaction
+from replay.redaction.model import LEVELS, Proof, RedactedBuffer, Redaction
+from replay.redaction.noise import Noise
 from replay.redaction.owners import binaries
 from replay.redaction.proof import Prover
 from replay.redaction.rewriting import Level, rewrite
@@ -51,11 +52,16 @@ def redact(
     with workplace(output) as folder:
         candidate = folder / output.name
         prover = Prover(path, options.driver, progress, options.timeout_s)
-        level: Callable[..., Level] = Shapes if options.level == "shapes" else Level
         progress("writing")
-        images = rewrite(path, candidate, level)
-        proof = Proof("none", "", 0, "it was not replayed" if options.level != "shapes" else "it has no contents")
-        if options.replayed and options.level != "shapes":
+        buffers: list[RedactedBuffer] = []
+        if options.level == "noise":
+            noise = Noise(path, candidate, prover, options.keep, options.dtypes, options.trust_dtype)
+            images, buffers = noise.write()
+            proof = prover.proof()
+        else:
+            images = rewrite(path, candidate, Shapes if options.level == "shapes" else Level)
+            proof = Proof("none", "", 0, "it has no contents" if options.level == "shapes" else "--no-replay")
+        if options.replayed and options.level == "paths":
             for window in prover.windows():
                 if why := prover.difference(candidate, window):
                     raise GateFailed(f"the redacted snapshot does not do the same: {why}", where=path,
@@ -65,8 +71,8 @@ def redact(
         with Snapshot(candidate) as opened:
             remains, inside = exposure(opened), binaries(opened)
         found = Redaction(
-            output, options.level, candidate.stat().st_size, path.stat().st_size, proof, False, images.stripped,  # type: ignore[arg-type]
-            [], [], inside, replace(remains, path=str(output)),
+            output, options.level, candidate.stat().st_size, path.stat().st_size, proof,  # type: ignore[arg-type]
+            options.level == "noise", images.stripped, buffers, [], inside, replace(remains, path=str(output)),
         )  # fmt: skip
         with interrupts.held():
             os.replace(candidate, output)
