@@ -31,7 +31,8 @@ def redact(
         list[str] | None, option("BUF=TYPE", "With noise: the element type of a buffer.", "--dtype")
     ] = None,
     trust_dtype: Annotated[
-        bool, flag("--trust-dtype", "With noise, without PTX: all of the buffers named by --dtype may change.")
+        bool,
+        flag("--trust-dtype", "With noise, without PTX: all of the buffers named by --dtype may change."),
     ] = False,
     driver: ReplayDriver = None,
     no_replay: Annotated[bool, flag("--no-replay", "Do not prove it by replays, and say so.")] = False,

@@ -35,8 +35,8 @@ _NO_TEXT = re.compile(r"\.(?:nv_)?debug_(?:abbrev|frame)")
 
 
 def stripped(data: bytes, lines: bool = False) -> tuple[bytes, list[str]]:
-    """`data` without them, and what was in it. lines: without source lines, and debug sections of PTX are blanks. Raises
-    ImageError for what cannot be read."""
+    """`data` without them, and what was in it. lines: without source lines, and debug sections of PTX are blanks.
+    Raises ImageError for what cannot be read."""
     found: set[str] = set()
     kept = _image(data, found, lines)
     return (kept, sorted(found)) if found else (data, [])

@@ -17,6 +17,7 @@ from replay.images.ptx import statements
 from replay.images.ptx_body import Instruction, names
 from replay.images.ptx_types import FLOATS, MOVES, said
 
+MAXIMUM_REGISTERS = 100_000  # of one declaration
 Node = tuple[object, ...]  # (function, register or parameter), ("load", line) or ("store", line)
 
 _NOT_CODE = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\.loc[ \t][^\n]*", re.DOTALL)
@@ -24,10 +25,14 @@ _PREFIX = re.compile(r"(?:\s|[{}]|[A-Za-z_$%][\w$%]*:(?!:))+")
 _INSTRUCTION = re.compile(r"(?:@!?\s*([\w$%]+)\s+)?([a-z][a-z0-9_.:]*)\s*(.*)\Z", re.DOTALL)
 _OPERAND = re.compile(r"\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\s|()]+")
 _REGISTERS = re.compile(r"\.reg\s*((?:\.\w+\s*)+)([^;]*)")
-_HEADER = re.compile(r"\.(?:entry|func)\b\s*(?:\(([^)]*)\))?\s*([A-Za-z_$%][\w$%]*)\s*(?:\(([^)]*)\))?", re.DOTALL)
+_HEADER = re.compile(
+    r"\.(?:entry|func)\b\s*(?:\(([^)]*)\))?\s*([A-Za-z_$%][\w$%]*)\s*(?:\(([^)]*)\))?", re.DOTALL
+)
 _FORMAL = re.compile(r"([A-Za-z_$%][\w$%]*)\s*(?:\[[^\]]*\])?\s*(?:,|\Z)")
 # What cannot be followed: through handles and descriptors
-_OPAQUE = frozenset(("tex", "tld4", "suld", "sust", "sured", "txq", "suq", "multimem", "tensormap", "istypep"))
+_OPAQUE = frozenset(
+    ("tex", "tld4", "suld", "sust", "sured", "txq", "suq", "multimem", "tensormap", "istypep")
+)
 _STEERS = frozenset(
     ("bra", "brx", "ret", "exit", "trap", "bar", "barrier", "mbarrier", "nanosleep", "alloca", "stackrestore", "call",
      "setmaxnreg", "prefetch", "prefetchu", "discard", "applypriority", "mapa", "isspacep", "fence", "membar", "brkpt")
@@ -79,7 +84,9 @@ def flow_of(text: str) -> Flow:
         match = _HEADER.search(header)
         if match is None:
             continue
-        results, parameters = ([found[1] for found in _FORMAL.finditer(part or "")] for part in (match[1], match[3]))
+        results, parameters = (
+            [found[1] for found in _FORMAL.finditer(part or "")] for part in (match[1], match[3])
+        )
         functions[match[2]] = (results, parameters)
         if body is not None:
             bodies.append((match[2], body))
@@ -111,13 +118,19 @@ class _Function:
             if match is None or piece[start:].startswith("."):
                 continue
             opcode = tuple(match[2].replace("::", ".").split("."))
-            self._instruction(match[1], Instruction(opcode, tuple(_OPERAND.findall(match[3]))), match[3], line_here)
+            self._instruction(
+                match[1], Instruction(opcode, tuple(_OPERAND.findall(match[3]))), match[3], line_here
+            )
 
     def _declared(self, type_: str, registers: str) -> None:
         if type_ in FLOATS:
             for found in re.finditer(r"([A-Za-z_$%][\w$%]*)\s*(?:<\s*(\d+)\s*>)?", registers):
                 count = int(found[2]) if found[2] else None
-                every = [found[1]] if count is None else [f"{found[1]}{number}" for number in range(min(count, 100_000))]
+                every = (
+                    [found[1]]
+                    if count is None
+                    else [f"{found[1]}{number}" for number in range(min(count, 100_000))]
+                )
                 for register in every:
                     self._flow.types[self._name, register].add(FLOATS[type_])
 

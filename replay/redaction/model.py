@@ -13,9 +13,9 @@ LEVELS = ("paths", "noise", "shapes")
 
 @dataclass(frozen=True)
 class RedactedBuffer:
-    """What became of one allocation. what: it, for people. Bytes of its contents before the window: noise_bytes of the
-    element types `types` hold other values, zeroed_bytes that no kernel reads hold zeros, exact_bytes stay. reason: why
-    these do, "" for none. window: number of the one it is from, null in a snapshot with one."""
+    """What became of one allocation. what: it, for people. Of its contents before the window, noise_bytes: floats with
+    other values. types: of these. zeroed_bytes: zeros now, since no kernel reads them. exact_bytes: as captured.
+    reason: why these are, "" for none. window: number of the one it is from, null in a snapshot with one."""
 
     id: int
     what: str
@@ -26,16 +26,6 @@ class RedactedBuffer:
     types: list[str] = field(default_factory=list)
     reason: str = ""
     window: int | None = None
-
-
-@dataclass(frozen=True)
-class RenamedImage:
-    """An image in which kernels have other names. digest: of what the application loaded; kept_digest: of what is there
-    now."""
-
-    digest: str
-    kept_digest: str
-    kernels: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -64,9 +54,10 @@ class Proof:
 
 @dataclass(frozen=True)
 class Redaction:
-    """A snapshot that was redacted. path: of the new file. stripped: of images, by digest, what was taken out of them.
-    remade_outputs: whether the outputs that it is checked by are those of a replay of the redacted inputs, not of the
-    application. remains: what a stranger can still read in it."""
+    """A snapshot that was redacted. path: of the new file. original_bytes: size of the one it was made of. proof: how it
+    was replayed. remade_outputs: whether the outputs that it is checked by are of a replay of the redacted inputs, not
+    of the application. stripped: of images, by digest, what was taken out of them. buffers: with noise, what became of
+    each. binaries: machine code inside. remains: what a stranger can still read in it."""
 
     path: Path
     level: Literal["paths", "noise", "shapes"]
@@ -76,7 +67,6 @@ class Redaction:
     remade_outputs: bool
     stripped: dict[str, list[str]]
     buffers: list[RedactedBuffer]
-    renamed: list[RenamedImage]
     binaries: list[BinaryImage]
     remains: Exposure
     notes: list[str] = field(default_factory=list)

@@ -47,10 +47,14 @@ class Noise:
                 raise UsageError("has several windows", where=self.path,
                                  next="cut one out with `replay extract`, and redact that")  # fmt: skip
             if first_of(reader, Change) is not None:
-                raise EngineError("the host writes into memory of its own inside the window, and noise would not fit that",
+                raise EngineError("the host writes into memory inside the window, which noise would not fit",
                                   where=self.path, next="use --level paths or shapes")  # fmt: skip
             ranges = list(all_of(reader, Range))
-            kept = {item.id: "--keep" for item in choose_ranges(ranges, self.keep, "--keep")} if self.keep else {}
+            kept = (
+                {item.id: "--keep" for item in choose_ranges(ranges, self.keep, "--keep")}
+                if self.keep
+                else {}
+            )
             declared = dict(declared_types(ranges, self.dtypes))
             texts = list(_ptx(reader))
         choices = Choices(self._words(texts), kept, declared, self.trusted)
@@ -59,7 +63,9 @@ class Noise:
             return images, list(choices.buffers.values())
         cures = [item for item in choices.buffers.values() if item.noise_bytes or item.zeroed_bytes]
         for item in cures[:MAXIMUM_TRIALS]:
-            trial = Choices(choices.words, {**kept, item.id: "--keep"}, declared, self.trusted, choices.secret)
+            trial = Choices(
+                choices.words, {**kept, item.id: "--keep"}, declared, self.trusted, choices.secret
+            )
             if not self._made(trial)[1]:
                 raise GateFailed(f"the redacted snapshot does not do the same: {why}", where=item.what,
                                  next=f"give --keep {item.id}, with which it does")  # fmt: skip
@@ -78,9 +84,8 @@ class Noise:
         except (EngineError, ImageError) as error:
             if self.trusted:
                 return Words(nothing, {}, nothing, f"which words decide is not known ({error.what})")
-            error.next = (
-                f"{error.next + '; or ' if error.next else ''}name what may change with --dtype BUF=TYPE and --trust-dtype"
-            )
+            named = "name what may change with --dtype BUF=TYPE and --trust-dtype"
+            error.next = f"{error.next}; or {named}" if error.next else named
             raise
 
     def _made(self, choices: Choices) -> tuple[Images, str]:

@@ -63,6 +63,7 @@ def _copies(call: Call) -> bool:
 class Noising(Level):
     """Noise, zeros where no kernel reads, and outputs of a replay of both."""
 
+    name = "noise"
     note = "floating-point contents are noise; outputs are of a replay of them, not of the application"
 
     def __init__(self, reader: SnapshotReader, writer: SnapshotWriter, choices: Choices) -> None:
@@ -72,7 +73,9 @@ class Noising(Level):
         self._changed_bytes = 0
         self._types = sorted({*choices.words.typed, *choices.declared.values()})
         self._census = {
-            item.site: [int.from_bytes(item.words[at : at + 8], "little") for at in range(0, len(item.words), 24)]
+            item.site: [
+                int.from_bytes(item.words[at : at + 8], "little") for at in range(0, len(item.words), 24)
+            ]
             for item in all_of(reader, Census)
             if item.kind.startswith("range")
         }
@@ -93,7 +96,9 @@ class Noising(Level):
             counts[2] = item.before.size_bytes
         types = [] if reason or not counts[0] else self._types_of(item)
         why = reason or ("what decides, pointers, and values of no type that is known" if counts[2] else "")
-        choices.buffers[item.id] = RedactedBuffer(item.id, describe(item), item.size_bytes, *counts, types, why)
+        choices.buffers[item.id] = RedactedBuffer(
+            item.id, describe(item), item.size_bytes, counts[0], counts[1], counts[2], types, why
+        )
         after = None if item.after is None else self._after(item, item.after)
         if before is not None and after is not None:
             pairs = zip(before.chunk_digests(), after.chunk_digests(), strict=False)
@@ -106,9 +111,14 @@ class Noising(Level):
         if call.section == "window" and side == "outputs" and role == Role.HOST_WRITE:
             return self._host_output(value)
         if side == "outputs" and call.section == "window" and role is None and "." in key and _copies(call):
-            raise EngineError(f"call {call.number} {call.function} copies rows to the host, whose outputs are not made anew",
+            raise EngineError(f"call {call.number} {call.function} copies rows to the host: not followed",
                               next="use --level paths or shapes")  # fmt: skip
-        if side == "inputs" and role == Role.HOST_READ and call.function in _COPIES and not self._choices.words.reason:
+        if (
+            side == "inputs"
+            and role == Role.HOST_READ
+            and call.function in _COPIES
+            and not self._choices.words.reason
+        ):
             return self._given(call.arguments[0], value)
         return super().attachment(call, side, key, value)
 
@@ -133,7 +143,9 @@ class Noising(Level):
             size = min(CHUNK_BYTES, contents.size_bytes - offset)
             data = read_chunk(self.reader, digest, size)
             pointers = [place - offset for place in site if -_WORD_BYTES < place - offset < size]
-            made = self._changed(item.address + offset, data, pointers, self._choices.declared.get(item.id), counts)
+            made = self._changed(
+                item.address + offset, data, pointers, self._choices.declared.get(item.id), counts
+            )
             digests.append(self.writer.write_chunk(made))
         return Contents(contents.size_bytes, b"".join(digests))
 
@@ -196,9 +208,7 @@ class Noising(Level):
         for number, digest in enumerate(value.chunk_digests()):
             offset = number * CHUNK_BYTES
             data = read_chunk(self.reader, digest, min(CHUNK_BYTES, value.size_bytes - offset))
-            digests.append(
-                self.writer.write_chunk(self._changed(address + offset, data, [], None, counts))
-            )
+            digests.append(self.writer.write_chunk(self._changed(address + offset, data, [], None, counts)))
         return Contents(value.size_bytes, b"".join(digests))
 
     def _host_output(self, value: Attachment) -> Attachment:

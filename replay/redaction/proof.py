@@ -39,8 +39,8 @@ class Prover:
         self, path: Path, window: int | None, *, counters: bool = True, save: Path | None = None,
         touched: Path | None = None,
     ) -> RunResult:  # fmt: skip
-        """One replay, without times. save: folder for all outputs. touched: file for what each instruction touches, which
-        only the CPU driver says."""
+        """One replay, without times. save: folder for all outputs. touched: file for what each instruction touches,
+        which only the CPU driver says."""
         self.replays += 1
         options = RunOptions(
             driver="emulator" if touched else self.driver, timing=None, timeout_s=self.timeout_s,
@@ -55,10 +55,8 @@ class Prover:
             try:
                 self.originals[window] = self.replay(self.original, window)
             except (EngineError, WorkerError) as error:
-                error.next = (
-                    f"{error.next + '; or ' if error.next else ''}redact where it can be replayed, or give --no-replay to "
-                    "write it without a proof"
-                )
+                advice = "redact where it can be replayed, or give --no-replay to write it without a proof"
+                error.next = f"{error.next}; or {advice}" if error.next else advice
                 raise
         return self.originals[window]
 
@@ -72,7 +70,9 @@ class Prover:
         old, new = before.verification, after.verification
         if new.verdict not in (old.verdict, "match"):
             return f"its outputs are {new.verdict}{f' ({new.reason})' if new.reason else ''}"
-        if (old.fault is not None and old.fault.reproduced) != (new.fault is not None and new.fault.reproduced):
+        if (old.fault is not None and old.fault.reproduced) != (
+            new.fault is not None and new.fault.reproduced
+        ):
             return "it does not end in the error that the original ends in"
         return _other_flow(before.counters, after.counters)
 

@@ -29,8 +29,8 @@ from replay.snapshot.contents import Snapshot
 
 @dataclass(frozen=True)
 class RedactOptions:
-    """level: see docs/redact.md. keep: buffers that stay as they are. dtypes: element types of buffers. trust_dtype: they
-    are taken as said where no PTX says which words decide. replayed: whether the result is proven by replays."""
+    """level: see docs/redact.md. keep: buffers that stay as they are. dtypes: element types of buffers. trust_dtype:
+    they are taken as said where no PTX says which words decide. replayed: whether the result is proven by replays."""
 
     level: str = "paths"
     keep: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def redact(
             remains, inside = exposure(opened), binaries(opened)
         found = Redaction(
             output, options.level, candidate.stat().st_size, path.stat().st_size, proof,  # type: ignore[arg-type]
-            options.level == "noise", images.stripped, buffers, [], inside, replace(remains, path=str(output)),
+            options.level == "noise", images.stripped, buffers, inside, replace(remains, path=str(output)),
         )  # fmt: skip
         with interrupts.held():
             os.replace(candidate, output)
@@ -84,7 +84,9 @@ def redact(
 
 def _check(path: Path, output: Path, options: RedactOptions) -> None:
     if options.level not in LEVELS:
-        raise UsageError(f"{options.level!r} is no level", where="--level", next=f"one of {', '.join(LEVELS)}")
+        raise UsageError(
+            f"{options.level!r} is no level", where="--level", next=f"one of {', '.join(LEVELS)}"
+        )
     if options.level != "noise" and (options.keep or options.dtypes or options.trust_dtype):
         raise UsageError("--keep, --dtype and --trust-dtype are for --level noise")
     if not options.replayed and options.level == "noise":
@@ -98,7 +100,8 @@ def _check(path: Path, output: Path, options: RedactOptions) -> None:
 def workplace(output: Path) -> Iterator[Path]:
     """A private folder beside `output`, which goes away with what is in it. Those that killed processes left go, too:
     who works in one holds a lock on it. Raises FileError."""
-    for left in glob.glob(os.path.join(glob.escape(str(output.parent)), f".{glob.escape(output.name)}.????????{SUFFIX}")):
+    pattern = f".{glob.escape(output.name)}.????????{SUFFIX}"
+    for left in glob.glob(os.path.join(glob.escape(str(output.parent)), pattern)):
         with suppress(OSError):
             descriptor = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from blake3 import blake3
 
@@ -44,8 +44,10 @@ MAXIMUM_IMAGE_BYTES = 512 << 20
 class Level:
     """What becomes of the contents of one window. This one keeps them; others change what they want to change.
 
-    note: what the redacted snapshot says of itself.
+    name: as --level has it. note: what the redacted snapshot says of itself.
     """
+
+    name: Literal["paths", "noise", "shapes"] = "paths"
 
     note = "texts, source lines and debug sections are taken out; contents of memory are as captured"
 
@@ -166,7 +168,7 @@ class _Rewriter:
             counts = {**item.notes, NoteCode.REDACTED.name: item.notes.get(NoteCode.REDACTED.name, 0) + 1}
             return level.summary(
                 replace(item, selection=texts.line(item.selection), state_text=texts.message(item.state_text),
-                        fault=fault, notes=counts)
+                        fault=fault, notes=counts, redacted=level.name)
             )  # fmt: skip
         return item
 
@@ -175,7 +177,9 @@ class _Rewriter:
         return replace(
             call,
             inputs={key: self._attachment(call, "inputs", key, value) for key, value in call.inputs.items()},
-            outputs={key: self._attachment(call, "outputs", key, value) for key, value in call.outputs.items()},
+            outputs={
+                key: self._attachment(call, "outputs", key, value) for key, value in call.outputs.items()
+            },
         )
 
     def _attachment(self, call: Call, side: str, key: str, value: Attachment) -> Attachment:

@@ -10,7 +10,17 @@ from replay.inspection.pieces import describe
 from replay.inspection.texts import Kinds
 from replay.redaction.rewriting import Level, role_of
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
-from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Attachment, Call, Change, Contents, Note, Range, Summary
+from replay.snapshot.schema import (
+    CHUNK_BYTES,
+    ZERO_DIGEST,
+    Attachment,
+    Call,
+    Change,
+    Contents,
+    Note,
+    Range,
+    Summary,
+)
 
 _DATA = (Role.HOST_READ, Role.HOST_WRITE)
 _MAXIMUM_NOTES = 10_000
@@ -19,6 +29,7 @@ _MAXIMUM_NOTES = 10_000
 class Shapes(Level):
     """Leaves contents out, and keeps a line of statistics of each allocation."""
 
+    name = "shapes"
     note = "no contents of memory are kept, so it cannot be replayed; notes say what they looked like"
 
     def __init__(self, reader: SnapshotReader, writer: SnapshotWriter) -> None:
@@ -43,7 +54,10 @@ class Shapes(Level):
 
     def summary(self, summary: Summary) -> Summary:
         """Of a file without contents."""
-        counts = {**summary.notes, NoteCode.REDACTED.name: summary.notes[NoteCode.REDACTED.name] + len(self.lines)}
+        counts = {
+            **summary.notes,
+            NoteCode.REDACTED.name: summary.notes[NoteCode.REDACTED.name] + len(self.lines),
+        }
         return replace(summary, stored_bytes=0, written_bytes=0, notes=counts)
 
     def notes(self) -> Iterator[Note]:
@@ -63,5 +77,9 @@ class Shapes(Level):
                 data = self.reader.chunk(digest, size)
                 kinds.add(data)
                 zero_bytes += data.count(0)
-        shares = ", ".join(f"{kind} {100 * count / contents.size_bytes:.0f} %" for kind, count in kinds.bytes_by_kind.items())
-        return f"{shares}; {100 * zero_bytes / max(contents.size_bytes, 1):.1f} % of bytes are zero; {kinds.entropy_bits:.1f} bits of entropy a byte"
+        size_bytes = max(contents.size_bytes, 1)
+        shares = ", ".join(
+            f"{kind} {100 * count / size_bytes:.0f} %" for kind, count in kinds.bytes_by_kind.items()
+        )
+        zeros = f"{100 * zero_bytes / size_bytes:.1f} % of bytes are zero"
+        return f"{shares}; {zeros}; {kinds.entropy_bits:.1f} bits of entropy a byte"

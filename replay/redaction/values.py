@@ -21,7 +21,9 @@ def width_of(type_: str) -> int:
     return (1 + sum(FORMATS[type_])) // 8
 
 
-def noise(words: NDArray[np.unsignedinteger], type_: str, random: np.random.Generator) -> NDArray[np.unsignedinteger]:
+def noise(
+    words: NDArray[np.unsignedinteger], type_: str, random: np.random.Generator
+) -> NDArray[np.unsignedinteger]:
     """Other values in place of `words`, which are the bits of elements of a type."""
     import numpy
 
@@ -34,11 +36,16 @@ def noise(words: NDArray[np.unsignedinteger], type_: str, random: np.random.Gene
         tile = values[begin : begin + TILE]
         special = tile & exponent == exponent
         # The payload of a NaN could hold anything.
-        quiet = numpy.where((tile & mantissa) != 0, mantissa + 1 >> 1, 0).astype("u8") if mantissa_bits > 2 else tile & mantissa
+        payload = mantissa + 1 >> 1 if mantissa_bits > 3 else mantissa
+        quiet = numpy.where(tile & mantissa != 0, payload, 0).astype("u8")
+        if type_ == "e4m3":  # with the highest exponent, only one is no number
+            quiet = tile & mantissa
         result = numpy.where(special, tile & ~mantissa | quiet, tile)
         for places in (
             numpy.flatnonzero(~special & (tile & exponent != 0)),
-            numpy.flatnonzero((tile & exponent == 0) & (tile & mantissa != 0)),  # denormal: its mantissa is not 0
+            numpy.flatnonzero(
+                (tile & exponent == 0) & (tile & mantissa != 0)
+            ),  # denormal: its mantissa is not 0
         ):
             if not len(places):
                 continue
@@ -49,4 +56,5 @@ def noise(words: NDArray[np.unsignedinteger], type_: str, random: np.random.Gene
             drawn = random.integers(int(denormal), int(mantissa), len(old), "u8", endpoint=True)
             result[places] = random.permutation((old & ~mantissa | drawn)[which])
         made[begin : begin + TILE] = result
-    return made.astype(words.dtype)
+    result_words: NDArray[np.unsignedinteger] = made.astype(words.dtype)
+    return result_words

@@ -55,8 +55,8 @@ def meet(one: Runs, other: Runs) -> bool:
 
 @dataclass
 class Words:
-    """exact: what decides something, or cannot be followed. typed: what is only computed with, by element type. unknown:
-    what is read, and of no type that is known. reason: why all of it is exact; "" where it is not."""
+    """exact: what decides something, or cannot be followed. typed: what is only computed with, by element type.
+    unknown: what is read, and of no type that is known. reason: why all of it is exact; "" where it is not."""
 
     exact: Runs
     typed: dict[str, Runs]
@@ -123,11 +123,15 @@ def words_of(touches: Touches, texts: Iterable[str]) -> Words:
         for kernel in sorted(kernels):
             if check in flows and (instruction := flows[check].unfollowed(kernel)):
                 reason = reason or f"{kernel} uses {instruction}, which cannot be followed"
-    read = {key: {place: runs_of(runs) for place, runs in found.items()} for key, found in touches.read.items()}
-    written = {key: {place: runs_of(runs) for place, runs in found.items()} for key, found in touches.written.items()}
+    read = {
+        key: {place: runs_of(runs) for place, runs in found.items()} for key, found in touches.read.items()
+    }
+    written = {
+        key: {place: runs_of(runs) for place, runs in found.items()} for key, found in touches.written.items()
+    }
     exact = _exact(flows, read, written, touches)
     typed: dict[str, list[Any]] = defaultdict(list)
-    unknown = []
+    unknown: list[Any] = []
     types = _types(flows, read, written)
     for key, found in read.items():
         if ("global",) in found:
@@ -158,10 +162,10 @@ def _exact(flows: dict[int, Flow], read: _Sites, written: _Sites, touches: Touch
         grown = False
         for (check, line), found in written.items():
             store: Node = ("store", line)
-            if check in flows and store not in behind[check]:
-                if any(place in exact and meet(runs, exact[place]) for place, runs in found.items()):
-                    deciding[check].add(store)
-                    grown = True
+            decides = any(place in exact and meet(runs, exact[place]) for place, runs in found.items())
+            if decides and check in flows and store not in behind[check]:
+                deciding[check].add(store)
+                grown = True
         for number, (to, _) in enumerate(touches.copies):
             if number not in copied and meet(to, exact["global",]):
                 copied.add(number)
@@ -174,11 +178,11 @@ def _types(flows: dict[int, Flow], read: _Sites, written: _Sites) -> dict[tuple[
     """The element type of what each load reads, where it is certain."""
     of: dict[tuple[int, Node], tuple[int, Node]] = {}
 
-    def root(node: tuple[int, Node]) -> tuple[int, Node]:
-        while (above := of.get(node, node)) != node:
-            of[node] = of.get(above, above)
-            node = of[node]
-        return node
+    def root(at: tuple[int, Node]) -> tuple[int, Node]:
+        while (above := of.get(at, at)) != at:
+            of[at] = of.get(above, above)
+            at = of[at]
+        return at
 
     for check, flow in flows.items():
         for node, others in flow.same.items():
@@ -186,12 +190,12 @@ def _types(flows: dict[int, Flow], read: _Sites, written: _Sites) -> dict[tuple[
                 of[root((check, node))] = root((check, other))
     if len(read) * len(written) <= _MAXIMUM_PAIRS:
         for (check, line), found in written.items():
-            for (other, at), loaded in read.items():
+            for (reader, at), loaded in read.items():
                 if any(place in loaded and meet(runs, loaded[place]) for place, runs in found.items()):
-                    of[root((check, ("store", line)))] = root((other, ("load", at)))
+                    of[root((check, ("store", line)))] = root((reader, ("load", at)))
     types: dict[tuple[int, Node], set[str]] = defaultdict(set)
     for check, flow in flows.items():
-        for node, names in flow.types.items():
-            types[root((check, node))] |= names
-    found_types = {key: types[root((key[0], ("load", key[1])))] for key in read}
-    return {key: next(iter(names)) for key, names in found_types.items() if len(names) == 1}
+        for typed, names in flow.types.items():
+            types[root((check, typed))] |= names
+    certain = {key: types[root((key[0], ("load", key[1])))] for key in read}
+    return {key: next(iter(names)) for key, names in certain.items() if len(names) == 1}

@@ -29,7 +29,8 @@ def render_redaction(found: Redaction, screen: Screen) -> str:
         parts += ["", heading("Machine code inside, which may not be yours to pass on", screen)]
         for item in found.binaries:
             owners = f"; by their names from {', '.join(item.owners)}" if item.owners else ""
-            parts.append(f"  {item.digest[:12]} {item.kind}, {size(item.size_bytes)}, {number(item.kernels, 'kernel')}{owners}")
+            what = f"{item.kind}, {size(item.size_bytes)}, {number(item.kernels, 'kernel')}"
+            parts.append(f"  {item.digest[:12]} {what}{owners}")
     return "\n".join([*parts, "", render_exposure(found.remains, screen)])
 
 
@@ -41,8 +42,6 @@ def _facts(found: Redaction, change: int) -> Iterator[tuple[str, str]]:
     yield "proof", _PROVEN[found.proof.state] + reason
     if found.remade_outputs:
         yield "outputs", "of a replay of the redacted inputs, not of the application"
-    for item in found.renamed:
-        yield "renamed", f"{number(len(item.kernels), 'kernel')} of {item.digest[:12]}, which is now {item.kept_digest[:12]}"
     for note in found.notes:
         yield "note", shown(note)
 
