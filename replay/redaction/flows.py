@@ -37,6 +37,8 @@ _STEERS = frozenset(
     ("bra", "brx", "ret", "exit", "trap", "bar", "barrier", "mbarrier", "nanosleep", "alloca", "stackrestore", "call",
      "setmaxnreg", "prefetch", "prefetchu", "discard", "applypriority", "mapa", "isspacep", "fence", "membar", "brkpt")
 )  # fmt: skip
+# Functions that a driver brings: what they are given decides, and what they give comes from no memory of the window.
+_PROVIDED = re.compile(r"(?:vprintf|malloc|free|__assertfail)\Z|(?:__)?cuda")
 _MEMORY = frozenset(("ld", "ldu", "st", "atom", "red", "cp"))
 
 
@@ -206,8 +208,8 @@ class _Function:
         formal = self._functions.get(target)
         if formal is None:
             self._flow.deciding |= self._nodes(operands)
-            if target.startswith("%"):
-                self._flow.opaque.setdefault(self._name, f"an indirect call in line {line}")
+            if not _PROVIDED.match(target):
+                self._flow.opaque.setdefault(self._name, f"a call of {target} in line {line}")
             return
         self._flow.calls[self._name].add(target)
         has_result = written.lstrip().startswith("(")

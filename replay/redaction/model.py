@@ -13,8 +13,8 @@ LEVELS = ("paths", "noise", "shapes")
 
 @dataclass(frozen=True)
 class RedactedBuffer:
-    """What became of one allocation. what: it, for people. Of its contents before the window, noise_bytes: floats with
-    other values. types: of these. zeroed_bytes: zeros now, since no kernel reads them. exact_bytes: as captured.
+    """What became of one allocation. what: it, for people. noise_bytes: floats of its contents before the window that
+    have other values. types: of these. zeroed_bytes: zeros now, since no kernel reads them. exact_bytes: as captured.
     reason: why these are, "" for none. window: number of the one it is from, null in a snapshot with one."""
 
     id: int
@@ -54,7 +54,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Redaction:
-    """A snapshot that was redacted. path: of the new file. original_bytes: size of the one it was made of. proof: how it
+    """A snapshot that was redacted. path: of the new file. original_bytes: size of what it was made of. proof: how it
     was replayed. remade_outputs: whether the outputs that it is checked by are of a replay of the redacted inputs, not
     of the application. stripped: of images, by digest, what was taken out of them. buffers: with noise, what became of
     each. binaries: machine code inside. remains: what a stranger can still read in it."""

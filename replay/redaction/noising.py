@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
@@ -17,7 +18,7 @@ from replay.planning.spans import is_array, is_global
 from replay.redaction.model import RedactedBuffer
 from replay.redaction.rewriting import Level, role_of
 from replay.redaction.values import noise, width_of
-from replay.redaction.words import Runs, Words
+from replay.redaction.words import Words
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
 from replay.snapshot.schema import (
     CHUNK_BYTES,
@@ -30,6 +31,9 @@ from replay.snapshot.schema import (
     Summary,
     all_of,
 )
+
+if TYPE_CHECKING:
+    from replay.redaction.words import Runs
 
 _UNREAD, _EXACT = 0, 255  # codes of bytes; between them, those of element types
 _WORD_BYTES = 8
@@ -108,11 +112,9 @@ class Noising(Level):
     def attachment(self, call: Call, side: str, key: str, value: Attachment) -> Attachment:
         """What the host gave becomes noise as what it is copied to does; what it got is of the replay."""
         role = role_of(call, key)
-        if call.section == "window" and side == "outputs" and role == Role.HOST_WRITE:
+        rows = role is None and "." in key and _copies(call)
+        if call.section == "window" and side == "outputs" and (role == Role.HOST_WRITE or rows):
             return self._host_output(value)
-        if side == "outputs" and call.section == "window" and role is None and "." in key and _copies(call):
-            raise EngineError(f"call {call.number} {call.function} copies rows to the host: not followed",
-                              next="use --level paths or shapes")  # fmt: skip
         if (
             side == "inputs"
             and role == Role.HOST_READ

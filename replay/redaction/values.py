@@ -50,10 +50,16 @@ def noise(
             if not len(places):
                 continue
             old, which = numpy.unique(tile[places], return_inverse=True)
-            if len(old) * _MOST_SHARED >= len(places):
-                old, which = tile[places], numpy.arange(len(places))
             denormal = not int(old[0] & exponent)
-            drawn = random.integers(int(denormal), int(mantissa), len(old), "u8", endpoint=True)
+            unused = 0  # low bits that no value of the tile has: values of few bits compress
+            if len(old) * _MOST_SHARED >= len(places):
+                used = int(numpy.bitwise_or.reduce(old & mantissa))
+                unused = (used & -used).bit_length() - 1 if used else mantissa_bits
+                old, which = tile[places], numpy.arange(len(places))
+            highest = int(mantissa) >> unused
+            drawn = random.integers(int(denormal), highest, len(old), "u8", endpoint=True) << numpy.uint64(
+                unused
+            )
             result[places] = random.permutation((old & ~mantissa | drawn)[which])
         made[begin : begin + TILE] = result
     result_words: NDArray[np.unsignedinteger] = made.astype(words.dtype)

@@ -66,11 +66,11 @@ class Words:
 
 @dataclass
 class Touches:
-    """What a run of a window touched: by text, line and place. kernels: of each text, those that ran."""
+    """What a run of a window touched: by text, line and place. kernels: the texts of each that ran."""
 
     read: dict[tuple[int, int], dict[_Place, list[Any]]] = field(default_factory=dict)
     written: dict[tuple[int, int], dict[_Place, list[Any]]] = field(default_factory=dict)
-    kernels: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    kernels: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     copies: list[tuple[Any, Any]] = field(default_factory=list)  # runs: to, from
     awaited: list[list[int]] = field(default_factory=list)
 
@@ -110,19 +110,24 @@ class Touches:
                 place: _Place = (space,) if space == "global" else (space, item["kernel"])
                 sites = self.written if written else self.read
                 sites.setdefault(key, {}).setdefault(place, []).append(runs)
-            self.kernels[item["texts"][0]].add(item["kernel"])
+            self.kernels[item["kernel"]].update(item["texts"])
 
 
 def words_of(touches: Touches, texts: Iterable[str]) -> Words:
     """texts: the PTX of the window's images. Raises ImageError."""
     known = {zlib.crc32(text.encode("latin-1")): text for text in texts}
-    used = {check for check, _ in (*touches.read, *touches.written)} | set(touches.kernels)
-    reason = "" if used <= set(known) else "a kernel whose PTX is not in the snapshot"
-    flows = {check: flow_of(known[check]) for check in used & set(known)}
-    for check, kernels in touches.kernels.items():
-        for kernel in sorted(kernels):
-            if check in flows and (instruction := flows[check].unfollowed(kernel)):
-                reason = reason or f"{kernel} uses {instruction}, which cannot be followed"
+    flows = {
+        check: flow_of(known[check]) for checks in touches.kernels.values() for check in checks & set(known)
+    }
+    reason = ""
+    for kernel, checks in sorted(touches.kernels.items()):
+        # The CPU driver links a text of its own to some, in which all that is read decides.
+        followed = checks & set(flows)
+        instruction = next(filter(None, (flows[check].unfollowed(kernel) for check in sorted(followed))), "")
+        if not followed:
+            reason = reason or f"the PTX of {kernel} is not in the snapshot"
+        elif instruction:
+            reason = reason or f"{kernel} uses {instruction}, which cannot be followed"
     read = {
         key: {place: runs_of(runs) for place, runs in found.items()} for key, found in touches.read.items()
     }

@@ -31,7 +31,9 @@ def deciding(body: str, more: str = "") -> list[int]:
     """Lines of the body, from 0, whose loads decide."""
     flow = flow_of(text(body, more))
     first = FIRST + more.count("\n")
-    return sorted(line - first for kind, line in flow.behind(flow.deciding) if kind == "load" and isinstance(line, int))
+    return sorted(
+        line - first for kind, line in flow.behind(flow.deciding) if kind == "load" and isinstance(line, int)
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,12 @@ def test_values_are_followed_through_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    "instruction", ["tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f1,%f2}]", "call (%r1), %rd1, (%r2), proto"]
+    "instruction",
+    [
+        "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd1, {%f1,%f2}]",
+        "call (%r1), %rd1, (%r2), proto",
+        "call far, (%r2)",
+    ],
 )
 def test_what_cannot_be_followed_is_told(instruction: str) -> None:
     flow = flow_of(text(f"{instruction};"))
@@ -84,7 +91,9 @@ def test_what_cannot_be_followed_is_told(instruction: str) -> None:
 def touched(ptx: str, *sites: list[object]) -> Touches:
     found = Touches()
     check = zlib.crc32(ptx.encode())
-    found._take({"schema": "replay.emulator.touched/1", "kernel": "k", "texts": [check], "sites": list(sites)})
+    found._take(
+        {"schema": "replay.emulator.touched/1", "kernel": "k", "texts": [check], "sites": list(sites)}
+    )
     return found
 
 
@@ -111,7 +120,10 @@ def test_types_go_through_shared_memory() -> None:
         "ld.global.b32 %r1, [%rd1];\nst.shared.b32 [%r3], %r1;\nld.shared.f32 %f1, [%r3];\nadd.f32 %f1, %f1, %f1;"
     )
     found = touched(
-        ptx, [0, 8, False, "global", [0, 4]], [0, 9, True, "shared", [0, 128]], [0, 10, False, "shared", [64, 128]]
+        ptx,
+        [0, 8, False, "global", [0, 4]],
+        [0, 9, True, "shared", [0, 128]],
+        [0, 10, False, "shared", [64, 128]],
     )
     assert words_of(found, [ptx]).typed["f32"].tolist() == [[0, 4]]
 
@@ -119,7 +131,7 @@ def test_types_go_through_shared_memory() -> None:
 def test_without_its_text_all_of_a_kernel_is_exact() -> None:
     ptx = text("ld.global.f32 %f1, [%rd1];")
     found = touched(ptx, [0, 8, False, "global", [0, 4]])
-    assert "not in the snapshot" in words_of(found, []).reason
+    assert "is not in the snapshot" in words_of(found, []).reason
 
 
 def test_runs_are_joined_and_compared() -> None:
