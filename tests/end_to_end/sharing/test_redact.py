@@ -91,11 +91,7 @@ def test_what_the_user_typed_is_gone_although_it_was_kept(replay: Replay, tmp_pa
     script = replay.folder / "start.sh"
     script.write_text('#!/bin/sh\nexec "$1"\n')
     words = ["sh", str(script), *replay.application("vector_add"), secret]
-    replay.capture(
-        "--all",
-        "--keep-command-line",
-        application=["sh", str(script), *replay.application("vector_add"), secret],
-    )
+    replay.capture("--all", "--keep-command-line", application=words)
     redact(replay)
     assert secret in replay("info", "x.rsnap", "--json").stdout
     assert secret not in replay("info", "y.rsnap", "--json").stdout
