@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import Role, Work
+from replay.api.vocabulary import Effect, Role, Work
 from replay.errors import EngineError
 from replay.inspection.pieces import describe, read_chunk
 from replay.planning.spans import is_array, is_global
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 _UNREAD, _EXACT = 0, 255  # codes of bytes; between them, those of element types
 _WORD_BYTES = 8
-_COPIES = ("cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyHtoD", "cuMemcpyHtoDAsync")
 
 
 @dataclass
@@ -57,6 +56,16 @@ class Choices:
     def level(self) -> Callable[[SnapshotReader, SnapshotWriter], Level]:
         """A level for each writing."""
         return lambda reader, writer: Noising(reader, writer, self)
+
+
+def _writes_linear(call: Call) -> bool:
+    """Whether the call copies from the host to the address that is its first argument."""
+    function = by_symbol().get(call.function)
+    return (
+        function is not None
+        and function.effect == Effect.WRITE
+        and function.effect_terms[:1] == (function.parameters[0].name,)
+    )
 
 
 def _copies(call: Call) -> bool:
@@ -118,7 +127,7 @@ class Noising(Level):
         if (
             side == "inputs"
             and role == Role.HOST_READ
-            and call.function in _COPIES
+            and _writes_linear(call)
             and not self._choices.words.reason
         ):
             return self._given(call.arguments[0], value)
