@@ -21,7 +21,7 @@ SOURCE_LINES = "source lines"
 
 _TOKEN = re.compile(
     rb"//[^\n]*|/\*.*?(?:\*/|\Z)|\.file\s+\d+\s+(\"[^\"\n]*\")|\"[^\"\n]*\"|\.section\s+\.(?:nv_)?debug\w*"
-    rb"|\.loc[ \t][^\n]*",
+    rb"|\.loc[ \t][^\n/]*",
     re.DOTALL,
 )
 _TEXT = re.compile(rb"[^\s]+")
