@@ -64,7 +64,7 @@ def _writes_linear(call: Call) -> bool:
     return (
         function is not None
         and function.effect == Effect.WRITE
-        and function.effect_terms[:1] == (function.parameters[0].name,)
+        and function.effect_terms[0].parameters == (0,)
     )
 
 
