@@ -112,6 +112,7 @@ enum note {
   NOTE_HOST_WRITES_UNKNOWN = 19,
   NOTE_COPIED_TO_COMPARE = 20,
   NOTE_DEVICE_ERROR = 21,
+  NOTE_REDACTED = 22,
 };
 
 enum node_type {

@@ -185,6 +185,7 @@ class NoteCode(enum.IntEnum):
     COPIED_TO_COMPARE = 20  # not written any more: no kernel of the shim looked for what changed
     # Work before this call, or of it, left an error: its CUresult, and what the driver said of it
     DEVICE_ERROR = 21
+    REDACTED = 22  # by `replay redact`: the text says what was taken out, and whose outputs are kept
 
 
 # Environment of the application under capture: written by `replay capture`, read by the shim.

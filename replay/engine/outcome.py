@@ -208,7 +208,11 @@ def _confine(driver: Driver, request: dict[str, Any], messages: Messages) -> Non
     if not request["emulated"]:
         warm_up(driver)
     results = [Path(request["save_outputs"])] if request.get("save_outputs") else []
-    for name in (SETTING, "CUDA_LOG_FILE"):  # files that the driver writes for the user, who named them
+    for name in (
+        SETTING,
+        "REPLAY_EMULATOR_TOUCHED",
+        "CUDA_LOG_FILE",
+    ):  # files that the driver writes for the user, who named them
         if path := os.environ.get(name):
             with suppress(OSError):
                 Path(path).touch()

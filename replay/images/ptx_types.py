@@ -27,7 +27,7 @@ _ADDRESS = {
     "mad": 3,
     "or": None,
 }
-_MOVES = ("mov", "selp", "shfl")  # what leaves a value as it is
+MOVES = ("mov", "selp", "shfl")  # what leaves a value as it is
 _ARITHMETIC = frozenset(
     (
         "abs", "add", "bfe", "clz", "copysign", "cos", "cvt", "div", "dp4a", "ex2", "fma", "lg2", "mad", "mad24", "max",
@@ -37,7 +37,7 @@ _ARITHMETIC = frozenset(
 )  # fmt: skip
 MAXIMUM_COPIES = 256  # of one value that are followed
 
-_FLOATS = {
+FLOATS = {
     "f16": "f16", "f16x2": "f16", "bf16": "bf16", "bf16x2": "bf16", "f32": "f32", "f32x2": "f32", "f64": "f64",
     "e4m3": "e4m3", "e4m3x2": "e4m3", "e4m3x4": "e4m3", "e5m2": "e5m2", "e5m2x2": "e5m2", "e5m2x4": "e5m2",
 }  # fmt: skip
@@ -124,8 +124,8 @@ def _access(instruction: Instruction) -> tuple[str, str, bool] | None:
 def _element(instruction: Instruction, value: str, evidence: _Evidence) -> str:
     """The element type of an access; "" where it is not certain."""
     suffix = instruction.opcode[-1]
-    if suffix in _FLOATS:
-        return _FLOATS[suffix]
+    if suffix in FLOATS:
+        return FLOATS[suffix]
     width = _WIDTHS.get(suffix)
     if width is None or width > 8:
         return ""
@@ -208,9 +208,9 @@ def _evidence(body: KernelBody) -> _Evidence:
                 for register in names(operands[opcode[0] == "st"]):
                     evidence.same[register].add(memory)
                     evidence.same[memory].add(register)
-        for register, type_ in _said(instruction):
+        for register, type_ in said(instruction):
             evidence.types[register].add(type_)
-        if opcode[0] in _MOVES and len(operands) >= 2:
+        if opcode[0] in MOVES and len(operands) >= 2:
             sources = operands[1:3] if opcode[0] == "selp" else operands[1:2]
             for target in names(operands[0]):
                 for source in sources:
@@ -221,17 +221,17 @@ def _evidence(body: KernelBody) -> _Evidence:
         name for item in body.instructions for operand in item.operands for name in names(operand)
     }:
         declared = body.declared(register)
-        if declared in _FLOATS:
-            evidence.types[register].add(_FLOATS[declared])
+        if declared in FLOATS:
+            evidence.types[register].add(FLOATS[declared])
     return evidence
 
 
-def _said(instruction: Instruction) -> Iterator[tuple[str, str]]:
+def said(instruction: Instruction) -> Iterator[tuple[str, str]]:
     """(register, element type) that an instruction computes with."""
     opcode, operands = instruction.opcode, instruction.operands
     if opcode[0] not in _ARITHMETIC or not operands:
         return
-    types = [part for part in opcode[1:] if part in _FLOATS or part in _WIDTHS]
+    types = [part for part in opcode[1:] if part in FLOATS or part in _WIDTHS]
     if not types:
         return
     first, last = types[0], types[-1]
@@ -245,7 +245,7 @@ def _said(instruction: Instruction) -> Iterator[tuple[str, str]]:
 
 
 def _each(operands: Iterable[str], type_: str) -> Iterator[tuple[str, str]]:
-    found = _FLOATS.get(type_) or (type_[0] if type_[0] in "su" else "")
+    found = FLOATS.get(type_) or (type_[0] if type_[0] in "su" else "")
     if found:
         for operand in operands:
             for register in names(operand):

@@ -1,5 +1,6 @@
 """Module images without what only people read: comments and paths in PTX, debug sections of cubins, paths in the
-headers of fat binaries. Code, symbols, line tables of PTX (`.loc`) and the number of every line stay.
+headers of fat binaries; if asked for, source lines of PTX (`.loc`, `.file`) too. Code, symbols and the number of every
+line stay.
 
 Each text is overwritten by one of the same length, so every offset holds. Untrusted input: ImageError and nothing else;
 no byte is looked at for each of many sections or entries that claim it.
@@ -25,12 +26,15 @@ from replay.images.fatbin import (
 from replay.images.ptx import is_ptx
 
 COMMENTS, SOURCE_PATHS, DEBUG_SECTIONS = "comments", "source paths", "debug sections"
+SOURCE_LINES = "source lines"
 
 _TOKEN = re.compile(
-    rb"//[^\n]*|/\*.*?(?:\*/|\Z)|\.file\s+\d+\s+(\"[^\"\n]*\")|\"[^\"\n]*\"|\.section\s+\.(?:nv_)?debug\w*",
+    rb"//[^\n]*|/\*.*?(?:\*/|\Z)|\.file\s+\d+\s+(\"[^\"\n]*\")|\"[^\"\n]*\"|\.section\s+\.(?:nv_)?debug\w*"
+    rb"|\.loc[ \t][^\n/]*",
     re.DOTALL,
 )
 _TEXT = re.compile(rb"[^\s]+")
+_REST_OF_FILE = re.compile(rb"(?:\s*,\s*\d+)*")  # time and size of the file
 _BYTES = re.compile(rb"\.b8\s+[0-9][0-9, \t]*")
 _NUMBER = re.compile(rb"\d+")
 _READABLE = range(32, 127)
@@ -39,44 +43,45 @@ _SHORTEST_RUN = 3  # readable bytes in a row that are taken for text
 _NO_TEXT = re.compile(r"\.(?:nv_)?debug_(?:abbrev|frame)")
 
 
-def stripped(data: bytes) -> tuple[bytes, list[str]]:
-    """`data` without them, and what was in it. Raises ImageError for what cannot be read."""
+def stripped(data: bytes, lines: bool = False) -> tuple[bytes, list[str]]:
+    """`data` without them, and what was in it. lines: without source lines, and debug sections of PTX are blanks.
+    Raises ImageError for what cannot be read."""
     found: set[str] = set()
-    kept = _image(data, found)
+    kept = _image(data, found, lines)
     return (kept, sorted(found)) if found else (data, [])
 
 
 def texts_of_ptx(data: bytes) -> Iterator[bytes]:
     """Comments, names of source files and other texts in quotes: what is no code."""
     for token in _TOKEN.finditer(data):
-        if not token[0].startswith(b".section"):
+        if not token[0].startswith((b".section", b".loc")):
             yield token[1] or token[0]
 
 
-def _image(data: bytes, found: set[str]) -> bytes:
+def _image(data: bytes, found: set[str], lines: bool) -> bytes:
     if int.from_bytes(data[:4], "little") == CONTAINER_MAGIC:
-        return b"".join(_containers(data, found))
-    return _module(data, found)
+        return b"".join(_containers(data, found, lines))
+    return _module(data, found, lines)
 
 
-def _module(data: bytes, found: set[str]) -> bytes:
+def _module(data: bytes, found: set[str], lines: bool) -> bytes:
     if data[:4] == ELF_MAGIC:
         return _cubin(data, found)
-    return _ptx(data, found) if is_ptx(data) else data
+    return _ptx(data, found, lines) if is_ptx(data) else data
 
 
-def _containers(data: bytes, found: set[str]) -> Iterator[bytes]:
+def _containers(data: bytes, found: set[str], lines: bool) -> Iterator[bytes]:
     """One container after the other: those of relocatable code follow the first."""
     position, room = 0, MAX_ENTRY_BYTES
     while int.from_bytes(data[position : position + 4], "little") == CONTAINER_MAGIC:
         size = container_size(data[position : position + CONTAINER_HEADER_BYTES])
-        kept, room = _container(data[position : position + size], found, room)
+        kept, room = _container(data[position : position + size], found, lines, room)
         yield kept
         position += size
     yield data[position:]
 
 
-def _container(data: bytes, found: set[str], room: int) -> tuple[bytes, int]:
+def _container(data: bytes, found: set[str], lines: bool, room: int) -> tuple[bytes, int]:
     """room: for uncompressed entries; with the container, what is left of it."""
     changed = []
     for entry in read_container(data):
@@ -84,7 +89,7 @@ def _container(data: bytes, found: set[str], room: int) -> tuple[bytes, int]:
         if entry.kind in ("ptx", "cubin"):
             whole = entry.whole(room)
             room -= len(whole)
-            kept = _module(whole, found)
+            kept = _module(whole, found, lines)
             payload = kept if kept != whole else None
         name = entry.file_name.rpartition("/")[2]
         if name != entry.file_name:
@@ -108,13 +113,20 @@ def _cubin(data: bytes, found: set[str]) -> bytes:
     return bytes(kept)
 
 
-def _ptx(data: bytes, found: set[str]) -> bytes:
+def _ptx(data: bytes, found: set[str], lines: bool) -> bytes:
     kept, overwritten = bytearray(data), 0
+
+    def blank(start: int, end: int, what: str) -> None:
+        found.add(what)
+        kept[start:end] = _TEXT.sub(lambda word: b" " * len(word[0]), bytes(kept[start:end]))
+
     for token in _TOKEN.finditer(data):
         text, start, end = token[0], token.start(), token.end()
         if text.startswith((b"//", b"/*")):
-            found.add(COMMENTS)
-            kept[start:end] = _TEXT.sub(lambda word: b" " * len(word[0]), text)
+            blank(start, end, COMMENTS)
+        elif lines and text.startswith((b".loc", b".file")):
+            rest = _REST_OF_FILE.match(data, end) if text.startswith(b".file") else None
+            blank(start, rest.end() if rest else end, SOURCE_LINES)
         elif path := token[1]:
             name = path[1:-1].rpartition(b"/")[2].rpartition(b"\\")[2]
             if len(name) + 2 < len(path):
@@ -123,7 +135,9 @@ def _ptx(data: bytes, found: set[str]) -> bytes:
         elif text.startswith(b".section") and end > overwritten:
             close = data.find(b"}", end)
             overwritten = close if close >= 0 else len(data)
-            if _overwrite(kept, end, overwritten):
+            if lines:
+                blank(start, overwritten + 1, DEBUG_SECTIONS)
+            elif _overwrite(kept, end, overwritten):
                 found.add(DEBUG_SECTIONS)
     return bytes(kept)
 

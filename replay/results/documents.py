@@ -147,6 +147,12 @@ INFO_PRIVACY = _document(
     "info --privacy --json",
     "What a stranger could read in a snapshot.",
 )
+REDACT = _document(
+    "redact",
+    "redaction.model:Redaction",
+    "redact --json",
+    "What was taken out of a snapshot, how that was proven, and what can still be read.",
+)
 VERIFY = _document(
     "verify", "inspection.listed:VerifyPrinted", "verify --json", "Whether a snapshot is whole."
 )
@@ -203,7 +209,7 @@ _LISTED = (
 LISTS = {subject: _listed(subject, model, about) for subject, model, about in _LISTED}
 
 ALL: tuple[Document, ...] = (
-    CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, RUN,
-    RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK, EXPLANATION,
-    REPORT, HISTORY, BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
+    CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, REDACT,
+    RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK,
+    EXPLANATION, REPORT, HISTORY, BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
 )  # fmt: skip

@@ -31,7 +31,7 @@ from replay.run.result import (
 from replay.run.supervisor import WorkerProcess
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import is_own
-from replay.snapshot.schema import Environment, Kernel, Range, all_of, first_of, from_wire
+from replay.snapshot.schema import Environment, Kernel, Range, Summary, all_of, first_of, from_wire
 from replay.snapshot.windows import choose_window
 from replay.timing.stopping import StoppingParameters
 from replay.variants.model import Variant
@@ -111,6 +111,10 @@ def run_snapshot(
             )
         choose_window(reader, options.window)
         facts = snapshot_facts(reader, options.window)
+        summary = first_of(reader, Summary)
+        if summary is not None and summary.redacted == "shapes":
+            raise EngineError("holds no contents of memory, so it cannot be replayed", where=path,
+                              next="ask for one that was redacted with --level noise")  # fmt: skip
         environment = first_of(reader, Environment)
         application = application_facts(reader, environment)
         kernels = [kernel.demangled or kernel.name for kernel in all_of(reader, Kernel)]

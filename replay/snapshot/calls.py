@@ -260,7 +260,7 @@ class _Building:
             yield from map(self._repeats.call, range(len(self._repeats)))
 
 
-_CONSTANT_INPUTS = (PARAMETER_LAYOUT, part_key("config", 0), CONFIG_ATTRIBUTES)
+CONSTANT_INPUTS = (PARAMETER_LAYOUT, part_key("config", 0), CONFIG_ATTRIBUTES)
 
 
 def _key(value: Any) -> _Key | None:
@@ -272,7 +272,7 @@ def _key(value: Any) -> _Key | None:
         inputs, dict
     ):
         return None
-    constants = tuple(map(inputs.get, _CONSTANT_INPUTS))
+    constants = tuple(map(inputs.get, CONSTANT_INPUTS))
     parameters = inputs.get(PARAMETERS)
     if len(inputs) != (parameters is not None) + len(constants) - constants.count(None):
         return None
@@ -288,7 +288,7 @@ def _key(value: Any) -> _Key | None:
 
 def _repeats(call: Call) -> bool:
     """Whether a call that `_key` let pass may be a template: the one place for its parameters is known."""
-    inputs = [call.inputs.get(name) for name in (PARAMETERS, *_CONSTANT_INPUTS)]
+    inputs = [call.inputs.get(name) for name in (PARAMETERS, *CONSTANT_INPUTS)]
     described = (PARAMETERS in call.inputs) == (PARAMETER_LAYOUT in call.inputs)
     return described and all(value is None or isinstance(value, bytes) for value in inputs)
 

@@ -450,6 +450,7 @@ class Summary:
     threads: int = 0
     perturbation: Perturbation | None = None  # None: not known
     fault: Fault | None = None  # None: there was none, or the capture is older than this field
+    redacted: Literal["", "paths", "noise", "shapes"] = ""  # by `replay redact`, at this level
 
 
 class Source(Protocol):

@@ -2,6 +2,7 @@
 
 #include "core/cost_model.hpp"
 #include "entry/entry.hpp"
+#include "entry/touched_file.hpp"
 #include "memory/allocations.hpp"
 #include "memory/virtual/virtual_memory.hpp"
 #include "stream/recorder.hpp"
@@ -127,13 +128,16 @@ std::shared_ptr<Work> CopyOperation::work(SourceAccess access) const {
     move_rows(from, source, shape);
     check_source = false;
   }
-  work->run = [to = destination, from, staged, shape = shape, cost, check_destination,
+  work->run = [to = destination, from, named = source, staged, shape = shape, cost, check_destination,
                check_source]() -> Outcome {
     if ((check_destination && !still_there(to, shape)) || (check_source && !still_there(from, shape))) {
       tell("a copy reads or writes memory that was freed before the copy's turn came");
       return {CUDA_ERROR_ILLEGAL_ADDRESS, 0};
     }
     move_rows(to, from, shape);
+    append_copied({to.base, to.pitch_bytes, to.slice_bytes},
+                  {named.base, named.pitch_bytes, named.slice_bytes}, shape.width_bytes, shape.height,
+                  shape.depth);
     return {CUDA_SUCCESS, cost};
   };
   return work;

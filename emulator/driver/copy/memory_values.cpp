@@ -2,6 +2,7 @@
 #include "memory_values.hpp"
 
 #include "entry/entry.hpp"
+#include "entry/touched_file.hpp"
 #include "memory/allocations.hpp"
 #include "stream/recorder.hpp"
 
@@ -41,6 +42,7 @@ std::shared_ptr<Work> wait_work(Context &context, CUdeviceptr address, Value val
   require(comparison <= CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE);
   require(!(flags & CU_STREAM_WAIT_VALUE_FLUSH), CUDA_ERROR_NOT_SUPPORTED);
   require_word<Value>(context, address, false);
+  append_awaited(address, sizeof(Value));
   auto work = std::make_shared<Work>();
   work->ready = [=] { return satisfied(load<Value>(address), value, comparison); };
   return work;

@@ -2,11 +2,12 @@
 #include "launch.hpp"
 
 #include "core/cost_model.hpp"
-#include "counters_file.hpp"
 #include "device/device.hpp"
 #include "device_memory.hpp"
+#include "entry/counters_file.hpp"
 #include "entry/entry.hpp"
 #include "entry/print_buffer.hpp"
+#include "entry/touched_file.hpp"
 #include "module/function.hpp"
 #include "module/module.hpp"
 #include "occupancy.hpp"
@@ -140,6 +141,7 @@ Outcome KernelOperation::run(uint64_t number) const {
   request.shared_unit_bytes = where->device.architecture.shared_unit_bytes();
   request.exact_shared = settings().exact_shared;
   request.interleave = settings().interleave;
+  request.record_touched = !settings().touched.empty();
   std::shared_ptr<MemoryMap> memory;
   {
     Lock lock(driver().mutex);
@@ -155,6 +157,7 @@ Outcome KernelOperation::run(uint64_t number) const {
                  blocks_per_multiprocessor(*function, where->device, threads, shape.dynamic_shared_bytes)};
   uint64_t modelled_ns = kernel_ns(name, result.counters, grid, request.multiprocessors, number);
   append_counters(name, request, result, number, modelled_ns);
+  append_touched(name, result);
   return {error_of(result.status), modelled_ns};
 }
 

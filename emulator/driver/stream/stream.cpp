@@ -8,14 +8,14 @@ using namespace emulator::driver;
 
 namespace {
 
-constexpr int greatest_priority = -5;
+constexpr int greatest_stream_priority = -5;
 
 CUresult create(const char *function, CUstream *out, unsigned flags, int priority) {
   return enter(function, Needs::healthy, [&](Call &call) {
     require(out != nullptr && (flags == CU_STREAM_DEFAULT || flags == CU_STREAM_NON_BLOCKING),
             CUDA_ERROR_INVALID_VALUE);
     // Documented: a priority outside the range is clamped to it.
-    auto stream = new_stream(*call.context, flags, std::clamp(priority, greatest_priority, 0));
+    auto stream = new_stream(*call.context, flags, std::clamp(priority, greatest_stream_priority, 0));
     *out = driver().streams.add(stream);
   });
 }
@@ -148,7 +148,7 @@ CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, con
     auto stream = stream_of(*call.context, hStream);
     switch (attr) {
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-      stream->priority = std::clamp(value->priority, greatest_priority, 0);
+      stream->priority = std::clamp(value->priority, greatest_stream_priority, 0);
       return;
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:

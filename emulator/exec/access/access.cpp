@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
 
 namespace emulator {
@@ -49,6 +50,8 @@ void misaligned(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, 
 void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes,
                   bool write) {
   const Launch &launch = *w.launch;
+  if (launch.request->record_touched)
+    note_touched(w, i, address, bytes, write);
   ptx::Space space = i->space;
   bool generic = space == ptx::Space::generic;
   uint64_t local = w.local_base + lane * w.local_stride;

@@ -10,6 +10,7 @@
 
 #include "exec/interface/counters.hpp"
 #include "exec/interface/image.hpp"
+#include "exec/interface/touched.hpp"
 
 namespace emulator {
 
@@ -83,6 +84,7 @@ struct LaunchRequest {
   uint64_t timeout_ms = 0;        // 0: none
   uint64_t stack_bytes = 0;       // of a thread, for recursion and alloca, if it is more than there is anyway
   bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE, facts in docs/cpu-driver.md
+  bool record_touched = false;    // REPLAY_EMULATOR_TOUCHED
   // Receives what printf prints, one call a thread, with the bytes it takes in the device's buffer. Without
   // one it goes to stdout at once.
   std::function<void(std::string text, size_t buffer_bytes)> print;
@@ -102,8 +104,10 @@ enum class LaunchStatus {
 
 struct LaunchResult {
   LaunchStatus status = LaunchStatus::ok;
-  std::string message;     // kernel, PTX line, block, thread, address; empty when ok
-  LaunchCounters counters; // meaningful when status is ok
+  std::string message;               // kernel, PTX line, block, thread, address; empty when ok
+  LaunchCounters counters;           // meaningful when status is ok
+  Touched touched;                   // with LaunchRequest::record_touched
+  std::vector<uint32_t> text_checks; // likewise: CRC-32 of each text of the module, which lines are of
 };
 
 } // namespace emulator

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
 
 namespace emulator {
@@ -47,6 +48,7 @@ struct Outcome {
   std::atomic<uint64_t> first_failed{UINT64_MAX};
   Fault fault{LaunchStatus::ok, ""};
   LaunchCounters counters;
+  Touched touched;
 
   // The failure of the lowest block counts, so that the message does not depend on the number of threads.
   void failed(uint64_t block, const Fault &what) {
@@ -59,6 +61,7 @@ struct Outcome {
   void add(Worker &worker) {
     std::lock_guard<std::mutex> hold(lock);
     emulator::add(counters, counters_of(worker));
+    emulator::add(touched, worker.touched);
   }
 };
 
@@ -209,6 +212,7 @@ LaunchResult run_launch(Launch &launch) {
               outcome);
   LaunchResult result;
   result.counters = outcome.counters;
+  result.touched = std::move(outcome.touched);
   result.status = outcome.fault.status;
   result.message = outcome.fault.message;
   return result;

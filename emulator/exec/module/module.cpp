@@ -156,6 +156,17 @@ private:
 constexpr size_t grid_workspace_bytes = 4096;
 constexpr uint64_t most_register_bytes = uint64_t{1} << 31;
 
+// As zlib has it, bit by bit: for a recording alone.
+uint32_t crc32(std::string_view text) {
+  uint32_t crc = ~uint32_t{0};
+  for (unsigned char c : text) {
+    crc ^= c;
+    for (int bit = 0; bit < 8; ++bit)
+      crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+  }
+  return ~crc;
+}
+
 LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchRequest &request,
                                     MemoryMap &memory) const {
   const Program *program = decoded(kernel.name, request.fuse_multiply_add);
@@ -215,7 +226,11 @@ LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchReques
   launch.threads_per_block = static_cast<uint32_t>(threads);
   launch.warps_per_block = static_cast<uint32_t>((threads + lanes_per_warp - 1) / lanes_per_warp);
   launch.clusters = uint64_t{request.grid.x} * request.grid.y * request.grid.z / blocks_per_cluster(request);
-  return run_launch(launch);
+  LaunchResult result = run_launch(launch);
+  if (request.record_touched)
+    for (const ptx::Text &text : module_->text().texts)
+      result.text_checks.push_back(crc32(text.text));
+  return result;
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "exec/access/access.hpp"
+#include "exec/access/touched.hpp"
 #include "exec/operations/counting.hpp"
 #include "exec/operations/shapes.hpp"
 
@@ -169,7 +170,8 @@ inline bool each_in_own(const Warp &w, const Reach &r, u64 lowest, u32 bytes) {
 
 // Finds where the lanes of `i` are, checks bounds and alignment of every active lane before anything is
 // touched, and counts. A checker of more than bounds (uninitialised reads, races in shared memory) would be
-// called here, for `reach` holds all that it needs, after one test of a flag of the launch.
+// called here, for `reach` holds all that it needs, after one test of a flag of the launch, as `note_reach`
+// is; slots are not known then, so that every access comes by here.
 //
 // Bounds are those of the block's shared or the warp's local memory, or of what this instruction touched the
 // last time. Only memory that outlives the block is ever remembered.
@@ -181,7 +183,7 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     if (!(slots.known >> i->known_slot & 1) || found->active != w.active) {
       slots.settle(i->slot, *w.counters);
       find_reach(w, i, *found, at, bytes);
-      slots.set_known(i->slot, found->pattern != Pattern::far_apart);
+      slots.set_known(i->slot, found->pattern != Pattern::far_apart && !w.launch->request->record_touched);
     }
   } else {
     find_reach(w, i, fresh, at, bytes);
@@ -194,6 +196,8 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     check_lanes(w, i, r, at.address, bytes, write);
     if (i->space == ptx::Space::global || i->space == ptx::Space::generic)
       emulator::count_global(w, at.address, r.active, bytes, kind);
+    if (w.launch->request->record_touched) [[unlikely]]
+      note_reach(w, i, r, at.address, bytes, kind);
     return r;
   }
   u64 lowest = r.lowest + static_cast<u64>(i->immediate);
@@ -237,6 +241,8 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     local = is_remote_shared(w, lowest);
   }
 #endif
+  if (w.launch->request->record_touched) [[unlikely]]
+    note_reach(w, i, r, nullptr, bytes, kind);
   bool global = i->space == ptx::Space::global || (generic && !shared && !local);
   if (shared)
     count_shared(w, cost_of_shared(r, lowest, bytes, kind == AccessKind::atomic), kind);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exec/interface/touched.hpp"
 #include "exec/program/program.hpp"
 #include "exec/warp/reach.hpp"
 
@@ -56,6 +57,7 @@ struct Worker {
   alignas(64) uint8_t spare_row[lanes_per_warp * 8];
   uint64_t sector_marks[marked_sectors / 64 + 1] = {}; // for counting; all zero between two accesses
   uint64_t clock_reads = 0;
+  Touched touched; // where the launch asks for it
   // What handles stood for when they were first used in this launch.
   std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;
   std::unordered_map<uint64_t, std::shared_ptr<const Surface>> surfaces;

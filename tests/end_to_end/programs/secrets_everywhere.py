@@ -9,6 +9,8 @@ import ctypes
 import os
 import sys
 
+import nvtx
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which Python leaves out with PYTHONSAFEPATH
 from ctypes_calls import call, cuda, made  # noqa: E402
 
@@ -31,7 +33,16 @@ def main() -> None:
     call("cuMemsetD32_v2", memory, ctypes.c_uint32(7), COUNT)
     for file in ("scale.ptx", "scale.fatbin"):
         launch(made("cuModuleLoad", os.fsencode(f"{folder}/{file}")), b"scale", memory)
+    nvtx.push_range("plantedrange")
+    launch(made("cuModuleLoad", os.fsencode(f"{folder}/prints.ptx")), b"prints", memory)
+    nvtx.pop_range()
     handle = ctypes.c_uint64(0)
+    # CU_JIT_ERROR_LOG_BUFFER and its size: of a buffer in which a log of the application begins
+    log = ctypes.create_string_buffer(b"plantedlog", 1024)
+    options = (ctypes.c_int * 2)(5, 6)
+    values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
+    with open(f"{folder}/broken.ptx", "rb") as image:
+        cuda.cuModuleLoadDataEx(ctypes.byref(handle), image.read() + b"\0", 2, options, values)
     for file in ("debug.cubin", "broken.ptx"):  # which the CPU driver refuses
         with open(f"{folder}/{file}", "rb") as image:
             cuda.cuModuleLoadData(ctypes.byref(handle), image.read() + b"\0")

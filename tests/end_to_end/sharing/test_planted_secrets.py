@@ -20,9 +20,28 @@ from ..conftest import DRIVER, PROGRAMS, Replay
 
 FOLDER, USER, HOST, VALUE = "plantedfolder", "plantedada", "plantedhost", "plantedvalue"
 COMMENT, SOURCE, DEBUG, MACHINE_DEBUG = "plantedcomment", "plantedsource", "planteddebug", "plantedelf"
+RANGE, PRINTED, LOG = (
+    "plantedrange",
+    "plantedprint",
+    "plantedlog",
+)  # of NVTX, of a kernel, in a log of the compiler
 NAME_OF_FILE = "plantedname"  # of the container's entry: the folder it is in
 RANDOM = "".join(random.Random(5).choices(string.ascii_letters + string.digits, k=40))
-PLANTED = (FOLDER, USER, HOST, VALUE, COMMENT, SOURCE, DEBUG, MACHINE_DEBUG, NAME_OF_FILE, RANDOM)
+PLANTED = (
+    FOLDER,
+    USER,
+    HOST,
+    VALUE,
+    COMMENT,
+    SOURCE,
+    DEBUG,
+    MACHINE_DEBUG,
+    NAME_OF_FILE,
+    RANDOM,
+    RANGE,
+    PRINTED,
+    LOG,
+)
 ZSTD = b"\x28\xb5\x2f\xfd"
 ENOUGH = 64 << 20
 
@@ -52,6 +71,31 @@ PTX = f"""//
 }}
 """.encode()
 
+_LETTERS = "".join(
+    f"mov.u16 %c, {ord(letter) - 32}; add.u16 %c, %c, 32; st.local.u8 [text+{place}], %c;\n"
+    for place, letter in enumerate(PRINTED)
+)
+# The kernel makes what it prints: so nothing but what is printed holds the secret.
+PRINTS = f"""//
+.version 7.0
+.target sm_70
+.address_size 64
+.extern .func (.param .b32 result) vprintf(.param .b64 format, .param .b64 arguments);
+.visible .entry prints(.param .u64 p) {{
+  .reg .b64 %f, %n; .reg .b32 %r; .reg .b16 %c; .reg .pred %q;
+  .local .align 8 .b8 text[32];
+  {_LETTERS}
+  mov.u16 %c, 0; st.local.u8 [text+{len(PRINTED)}], %c;
+  mov.u64 %f, text; cvta.local.u64 %f, %f; mov.u64 %n, 0;
+  mov.u32 %r, %tid.x; setp.ne.u32 %q, %r, 0; @%q bra done;
+  {{ .param .b32 result; .param .b64 format; .param .b64 arguments;
+  st.param.b64 [format], %f; st.param.b64 [arguments], %n;
+  call.uni (result), vprintf, (format, arguments); ld.param.b32 %r, [result]; }}
+done:
+  ret;
+}}
+""".encode()
+
 
 def _cubin() -> bytes:
     """An ELF file of machine code with nothing but a debug section."""
@@ -78,6 +122,7 @@ def application(
         make_container(make_entry(1, 70, PTX + b"\0", packing="zstd", name=name))
     )
     (folder / "debug.cubin").write_bytes(_cubin())
+    (folder / "prints.ptx").write_bytes(PRINTS)
     (folder / "broken.ptx").write_bytes(PTX.replace(b"mov.u32", f"mov.{'u33'}".encode()))
     home = replay.folder / "homes" / USER
     home.mkdir(parents=True)
@@ -179,7 +224,8 @@ def everything(replay: Replay, *options: str) -> list[Path]:
 
 
 def test_no_file_that_is_passed_on_holds_a_planted_secret(replay: Replay, application: list[str]) -> None:
-    replay.capture("--all", application=application)
+    done = replay.capture("--all", application=application)
+    assert PRINTED in done.stdout, "the kernel prints it"
     assert not list(replay.folder.glob("*.rcap")), "the raw capture is deleted"
     files = everything(replay)
     assert {path.suffix for path in files} >= {
@@ -216,7 +262,8 @@ def test_everything_is_kept_where_that_is_asked_for(replay: Replay, application:
     """And so the search finds what is there, in each place where something was planted."""
     replay.capture("--all", "--keep-raw", "--keep-command-line", "--full-images", application=application)
     kept = {line.split()[1] for line in found_in([replay.folder / "x.rsnap"])}
-    assert kept == set(PLANTED) - {DEBUG}, "which is there as decimal numbers"
+    # That is there as decimal numbers; these are never kept.
+    assert kept == set(PLANTED) - {DEBUG, RANGE, PRINTED, LOG}
     replay("pack", "x.rcap", "-o", "full.rsnap", "--full-images", "--keep-command-line")
     assert {line.split()[1] for line in found_in([replay.folder / "full.rsnap"])} == kept
     assert "outputs match" in replay.run().stdout

@@ -1,0 +1,125 @@
+"""One redaction, from the snapshot to the file that is offered: nothing has the name that was asked for before it was
+replayed."""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+
+from replay import interrupts
+from replay.beside import SUFFIX
+from replay.errors import FileError, GateFailed, UsageError
+from replay.inspection.exposure import exposure
+from replay.redaction.model import LEVELS, Proof, RedactedBuffer, Redaction
+from replay.redaction.noise import Noise
+from replay.redaction.owners import binaries
+from replay.redaction.proof import Prover
+from replay.redaction.rewriting import Level, rewrite
+from replay.redaction.shapes import Shapes
+from replay.run.parent import DEFAULT_TIMEOUT_S
+from replay.snapshot.contents import Snapshot
+
+
+@dataclass(frozen=True)
+class RedactOptions:
+    """level: see docs/redact.md. keep: buffers that stay as they are. dtypes: element types of buffers. trust_dtype:
+    they are taken as said where no PTX says which words decide. replayed: whether the result is proven by replays."""
+
+    level: str = "paths"
+    keep: tuple[str, ...] = ()
+    dtypes: tuple[tuple[str, str], ...] = ()
+    trust_dtype: bool = False
+    driver: str | None = None
+    replayed: bool = True
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+
+def redact(
+    path: Path, output: Path, options: RedactOptions, progress: Callable[[str], None] = lambda text: None
+) -> Redaction:
+    """Write the snapshot `path` redacted into `output`, which appears when it has been proven, or not at all.
+
+    Raises UsageError, FormatError, GateFailed when the redacted snapshot does not do the same.
+    """
+    _check(path, output, options)
+    with workplace(output) as folder:
+        candidate = folder / output.name
+        prover = Prover(path, options.driver, progress, options.timeout_s)
+        progress("writing")
+        buffers: list[RedactedBuffer] = []
+        if options.level == "noise":
+            noise = Noise(path, candidate, prover, options.keep, options.dtypes, options.trust_dtype)
+            images, buffers = noise.write()
+            proof = prover.proof()
+        else:
+            images = rewrite(path, candidate, Shapes if options.level == "shapes" else Level)
+            proof = Proof("none", "", 0, "it has no contents" if options.level == "shapes" else "--no-replay")
+        if options.replayed and options.level == "paths":
+            for window in prover.windows():
+                if why := prover.difference(candidate, window):
+                    raise GateFailed(f"the redacted snapshot does not do the same: {why}", where=path,
+                                     next="nothing was written; report this with what `replay info` says")  # fmt: skip
+            proof = prover.proof()
+        progress("reading what remains")
+        with Snapshot(candidate) as opened:
+            remains, inside = exposure(opened), binaries(opened)
+        found = Redaction(
+            output, options.level, candidate.stat().st_size, path.stat().st_size, proof,  # type: ignore[arg-type]
+            options.level == "noise", images.stripped, buffers, inside, replace(remains, path=str(output)),
+        )  # fmt: skip
+        with interrupts.held():
+            os.replace(candidate, output)
+            with suppress(OSError):
+                os.fsync(descriptor := os.open(output.parent, os.O_RDONLY))
+                os.close(descriptor)
+    return found
+
+
+def _check(path: Path, output: Path, options: RedactOptions) -> None:
+    if options.level not in LEVELS:
+        raise UsageError(
+            f"{options.level!r} is no level", where="--level", next=f"one of {', '.join(LEVELS)}"
+        )
+    if options.level != "noise" and (options.keep or options.dtypes or options.trust_dtype):
+        raise UsageError("--keep, --dtype and --trust-dtype are for --level noise")
+    if not options.replayed and options.level == "noise":
+        raise UsageError("noise cannot be made without a replay", where="--no-replay",
+                         next="which outputs it leaves is not known before")  # fmt: skip
+    if output.exists() and path.exists() and os.path.samefile(path, output):
+        raise FileError("is the snapshot itself", where=output, next="give another name with -o")
+
+
+@contextmanager
+def workplace(output: Path) -> Iterator[Path]:
+    """A private folder beside `output`, which goes away with what is in it. Those that killed processes left go, too:
+    who works in one holds a lock on it. Raises FileError."""
+    pattern = f".{glob.escape(output.name)}.????????{SUFFIX}"
+    for left in glob.glob(os.path.join(glob.escape(str(output.parent)), pattern)):
+        with suppress(OSError):
+            descriptor = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(descriptor)
+    try:
+        with interrupts.held():
+            folder = Path(mkdtemp(SUFFIX, f".{output.name}.", output.parent))
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise FileError.of(error, output.parent) from None
+    try:
+        with suppress(OSError):  # where a folder knows no locks, nothing is removed
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield folder
+    finally:
+        with interrupts.held():
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)

@@ -1,0 +1,60 @@
+"""Text of `replay redact`: what was done, and then what remains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.redaction.model import RedactedBuffer, Redaction
+from replay.report.privacy import render_exposure
+from replay.text import Screen, fields, heading, number, shown, size
+
+SHOWN_BUFFERS = 20
+_PROVEN = {
+    "same": "replayed: the same control flow, instruction by instruction",
+    "outputs": "replayed: the outputs are those that it is kept with",
+    "none": "not replayed",
+}
+
+
+def render_redaction(found: Redaction, screen: Screen) -> str:
+    """What was taken out, how that was proven, what can still be read, and whose code is inside."""
+    change = found.file_bytes - found.original_bytes
+    parts = [heading(f"{shown(found.path)}: redacted, level {found.level}", screen)]
+    parts.append(fields(_facts(found, change), screen))
+    if found.buffers:
+        parts += ["", heading("Contents", screen), *map(_buffer, found.buffers[:SHOWN_BUFFERS])]
+        if len(found.buffers) > SHOWN_BUFFERS:
+            parts.append(f"  ... {len(found.buffers) - SHOWN_BUFFERS} more: --json has them")
+    if found.binaries:
+        parts += ["", heading("Machine code inside, which may not be yours to pass on", screen)]
+        for item in found.binaries:
+            owners = f"; by their names from {', '.join(item.owners)}" if item.owners else ""
+            what = f"{item.kind}, {size(item.size_bytes)}, {number(item.kernels, 'kernel')}"
+            parts.append(f"  {item.digest[:12]} {what}{owners}")
+    return "\n".join([*parts, "", render_exposure(found.remains, screen)])
+
+
+def _facts(found: Redaction, change: int) -> Iterator[tuple[str, str]]:
+    yield "size", f"{size(found.file_bytes)} ({'+' if change > 0 else '-'}{size(abs(change))})"
+    texts = sorted({text for texts in found.stripped.values() for text in texts})
+    yield "images", f"without {', '.join(texts)}" if texts else "nothing was left to take out"
+    reason = f" ({shown(found.proof.reason)})" if found.proof.reason else ""
+    yield "proof", _PROVEN[found.proof.state] + reason
+    if found.remade_outputs:
+        yield "outputs", "of a replay of the redacted inputs, not of the application"
+    for note in found.notes:
+        yield "note", shown(note)
+
+
+def _buffer(item: RedactedBuffer) -> str:
+    types = f" ({', '.join(item.types)})" if item.types else ""
+    parts = [
+        text
+        for count, text in (
+            (item.noise_bytes, f"{size(item.noise_bytes)} noise{types}"),
+            (item.zeroed_bytes, f"{size(item.zeroed_bytes)} zeros, which no kernel reads"),
+            (item.exact_bytes, f"{size(item.exact_bytes)} as captured"),
+        )
+        if count
+    ]
+    return f"  {item.id} {shown(item.what)}: {'; '.join(parts)}{f': {shown(item.reason)}' if item.reason else ''}"
