@@ -10,7 +10,6 @@ the disk, and `replay info` on the snapshot as a whole process. Exits 1 when a t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import shutil
@@ -21,6 +20,10 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent))  # which PYTHONSAFEPATH leaves out
+
+from figures import Figure, finish  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 INFO_TARGET_S = 0.4
@@ -136,39 +139,31 @@ def main() -> int:
     most_bytes = {mode: max(usage.resident_bytes for usage in used) for mode, used in samples.items()}
     # Of pairs that ran one after the other, so that a machine that slows down for a while slows both.
     ratio = statistics.median(z.seconds / p.seconds for z, p in zip(samples["zstd"], samples["pack"]))  # noqa: B905
-    met = {
-        "pack throughput": ratio >= PACK_TARGET_RATIO,
-        "pack memory": most_bytes["pack"] <= PACK_TARGET_BYTES,
-        "info time": median_s["info"] <= INFO_TARGET_S,
-        "info memory": most_bytes["info"] <= INFO_TARGET_BYTES,
-    }
     print(f"{source_bytes / 1e6:.0f} MB of captured memory, half of it noise in half precision")
     print(f"{'':6}{'seconds':>9}{'MB/s':>8}{'MB resident':>13}{'MB written':>12}")
     for mode, written in (("pack", snapshot_bytes), ("zstd", stream_bytes), ("info", None)):
         speed = "" if written is None else f"{source_bytes / 1e6 / median_s[mode]:.0f}"
         size = "" if written is None else f"{written / 1e6:.0f}"
         print(f"{mode:6}{median_s[mode]:9.2f}{speed:>8}{most_bytes[mode] / 1e6:13.0f}{size:>12}")
-    print(f"pack is {ratio:.2f} x as fast as zstd -1 on the same bytes (target {PACK_TARGET_RATIO})")
-    document = {
-        "benchmark": "snapshot",
-        "machine": platform.processor() or platform.machine(),
-        "processors": os.cpu_count(),
-        "rounds": options.rounds,
-        "source_bytes": source_bytes,
-        "snapshot_bytes": snapshot_bytes,
-        "zstd_bytes": stream_bytes,
-        "zstd": "command" if compress[0] == zstd else "library",
-        "pack_to_zstd_ratio": ratio,
-        "median_s": median_s,
-        "most_resident_bytes": most_bytes,
-        "met": met,
-        "samples_s": {mode: [usage.seconds for usage in used] for mode, used in samples.items()},
-    }
-    if options.output:
-        options.output.write_text(json.dumps(document, indent=1) + "\n")
-    missed = [name for name, holds in met.items() if not holds]
-    print(f"missed: {', '.join(missed)}" if missed else "all targets met")
-    return 1 if missed else 0
+    return finish(
+        "snapshot",
+        [
+            Figure("pack, times as fast as zstd -1", ratio, PACK_TARGET_RATIO, at_most=False),
+            Figure("pack, MB resident", most_bytes["pack"] / 1e6, PACK_TARGET_BYTES / 1e6),
+            Figure("info, s", median_s["info"], INFO_TARGET_S),
+            Figure("info, MB resident", most_bytes["info"] / 1e6, INFO_TARGET_BYTES / 1e6),
+        ],
+        options.output,
+        machine=platform.processor() or platform.machine(),
+        processors=os.cpu_count(),
+        rounds=options.rounds,
+        source_bytes=source_bytes,
+        snapshot_bytes=snapshot_bytes,
+        zstd_bytes=stream_bytes,
+        zstd="command" if compress[0] == zstd else "library",
+        median_s=median_s,
+        samples_s={mode: [usage.seconds for usage in used] for mode, used in samples.items()},
+    )
 
 
 if __name__ == "__main__":
