@@ -7,6 +7,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from itertools import repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from replay.api.structs import TENSOR_MAP_BYTES
@@ -15,6 +17,8 @@ from replay.snapshot import schema
 from replay.snapshot.calls import BlockSource
 from replay.snapshot.schema import Range, from_wire
 
+_WORD = struct.Struct("<QQII")  # offset, offset in its range, range, what it is: schema.Census
+_FEW = 2000
 _OBJECT_TYPES = {1: "CUtexObject", 2: "CUsurfObject"}  # schema.Census
 
 
@@ -93,26 +97,16 @@ class CallSites(MutableMapping[int, Site]):
 
     def settle(self, ranges: Mapping[int, Range]) -> None:
         """All words were added. Raises EngineError for one that points to none of the ranges."""
-        import numpy
-
-        kind = numpy.dtype([("offset", "<u8"), ("inner", "<u8"), ("range", "<u4"), ("sort", "<u4")])
-        words = numpy.frombuffer(bytes(self._packed), kind)
-        numbers = numpy.repeat(numpy.array(self._calls, "<i8"), numpy.array(self._counts, "<i8"))
+        packed, numbers = bytes(self._packed), array("q")
+        for number, count in zip(self._calls, self._counts, strict=True):
+            numbers.extend(repeat(number, count))
         self._packed, self._calls, self._counts = bytearray(), array("q"), array("q")
-        found = sorted((one.id, one.address, one.size_bytes) for one in ranges.values())
-        # One more, which no word can name, so that there is always one
-        ids, addresses, sizes = numpy.array([*found, (1 << 32, 0, 0)], "<u8").T
-        places = numpy.searchsorted(ids, words["range"])
-        wrong = (ids[places] != words["range"]) | (words["inner"] > sizes[places])
-        if wrong.any():
-            first = int(numbers[numpy.flatnonzero(wrong)[0]])
-            raise EngineError(f"the census of call {first} points outside the captured memory")
-        order = numpy.argsort(numbers, kind="stable")
-        self.numbers, self.offsets = numbers[order], words["offset"][order]
-        self.targets = (addresses[places] + words["inner"])[order]
+        look_up = _few if len(numbers) <= _FEW else _many
+        self.numbers, self.offsets, self.targets = look_up(packed, numbers, ranges.values())
 
     def between(self, first: int, last: int) -> tuple[Any, Any, Any]:
-        """Numbers, offsets and targets of the words that are columns, of calls from one number to another."""
+        """Numbers, offsets and targets of the words that are columns, of calls from one number to another: each an
+        array of Python's or of numpy's."""
         begin, end = bisect_left(self.numbers, first), bisect_right(self.numbers, last)
         return self.numbers[begin:end], self.offsets[begin:end], self.targets[begin:end]
 
@@ -143,6 +137,41 @@ class CallSites(MutableMapping[int, Site]):
 
     def __len__(self) -> int:
         return len({*map(int, self.numbers), *self._sites})
+
+
+def _few(packed: bytes, numbers: array[int], ranges: Iterable[Range]) -> tuple[Any, Any, Any]:
+    """As `_many`, without numpy, which takes longer to load than these to look up."""
+    places = {one.id: one for one in ranges}
+    words = []
+    for number, (offset, inner, range_id, _) in zip(numbers, _WORD.iter_unpack(packed), strict=True):
+        place = places.get(range_id)
+        if place is None or inner > place.size_bytes:
+            raise _outside(number)
+        words.append((number, offset, (place.address + inner) % (1 << 64)))
+    words.sort(key=itemgetter(0))
+    columns = tuple(zip(*words, strict=True)) or ((), (), ())
+    return array("q", columns[0]), array("Q", columns[1]), array("Q", columns[2])
+
+
+def _many(packed: bytes, numbers: array[int], ranges: Iterable[Range]) -> tuple[Any, Any, Any]:
+    """Numbers, offsets and targets of words, in the order of their calls."""
+    import numpy
+
+    kind = numpy.dtype([("offset", "<u8"), ("inner", "<u8"), ("range", "<u4"), ("sort", "<u4")])
+    words, calls = numpy.frombuffer(packed, kind), numpy.frombuffer(numbers, "<i8")
+    found = sorted((one.id, one.address, one.size_bytes) for one in ranges)
+    # One more, which no word can name, so that there is always one
+    ids, addresses, sizes = numpy.array([*found, (1 << 32, 0, 0)], "<u8").T
+    places = numpy.searchsorted(ids, words["range"])
+    wrong = (ids[places] != words["range"]) | (words["inner"] > sizes[places])
+    if wrong.any():
+        raise _outside(int(calls[numpy.flatnonzero(wrong)[0]]))
+    order = numpy.argsort(calls, kind="stable")
+    return calls[order], words["offset"][order], (addresses[places] + words["inner"])[order]
+
+
+def _outside(number: int) -> EngineError:
+    return EngineError(f"the census of call {number} points outside the captured memory")
 
 
 @dataclass
@@ -182,7 +211,7 @@ class Census:
             raise EngineError(f"{name} has a broken length")
         site = (self.ranges if of == "range" else self.calls).setdefault(census.site, Site())
         end = 0
-        for offset, inner, target, sort in struct.iter_unpack("<QQII", census.words):
+        for offset, inner, target, sort in _WORD.iter_unpack(census.words):
             end = max(end, offset + (TENSOR_MAP_BYTES if what == "maps" else 8))
             if what == "maps":
                 if target not in maps:

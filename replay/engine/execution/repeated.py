@@ -36,7 +36,7 @@ def divided(repeats: Repeats, translation: Translation) -> Iterator[Call | Repea
     sites, numbers = translation.census.calls, numpy.asarray(repeats.numbers)
     first, last = int(numbers[0]), int(numbers[-1])
     more = [number for number in sites.more() if first <= number <= last]
-    calls, offsets, targets = sites.between(first, last)
+    calls, offsets, targets = map(numpy.asarray, sites.between(first, last))
     _, settled = translation.addresses.find_all(targets)
     order = numpy.lexsort((offsets, calls))
     near = (numpy.diff(calls[order]) == 0) & (numpy.diff(offsets[order]) < 8)
@@ -63,7 +63,8 @@ class PreparedRepeats:
             calls, inside = numpy.flatnonzero(sizes == size), numpy.arange(size)
             self._buffer[self._starts[calls][:, None] + inside] = captured[starts[calls][:, None] + inside]
         numbers = numpy.asarray(repeats.numbers)
-        words, offsets, targets = translation.census.calls.between(int(numbers[0]), int(numbers[-1]))
+        found = translation.census.calls.between(int(numbers[0]), int(numbers[-1]))
+        words, offsets, targets = map(numpy.asarray, found)
         places = numpy.minimum(numpy.searchsorted(numbers, words), len(numbers) - 1)
         inside = (numbers[places] == words) & (offsets < sizes[places]) & (offsets + 8 <= sizes[places])
         at = self._starts[places[inside]] + offsets[inside].astype("<i8")
