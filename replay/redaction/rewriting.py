@@ -14,6 +14,7 @@ from typing import Any, Literal
 from blake3 import blake3
 
 from replay.api.functions import by_symbol
+from replay.api.parts import PARAMETERS
 from replay.api.vocabulary import NoteCode, Role
 from replay.errors import FormatError, ImageError
 from replay.images.stripped import stripped
@@ -21,7 +22,7 @@ from replay.inspection.pieces import read_contents
 from replay.pack.texts import Texts, names_a_file
 from replay.privacy import REMOVED, private
 from replay.snapshot import schema
-from replay.snapshot.calls import CONSTANT_INPUTS, PARAMETERS
+from replay.snapshot.calls import CONSTANT_INPUTS
 from replay.snapshot.container import DIGEST_BYTES, SnapshotReader, SnapshotWriter
 from replay.snapshot.container.objects import BLOCK_KIND, CHUNK_KINDS, KINDS_IN_BLOCKS, in_block
 from replay.snapshot.schema import (

@@ -21,10 +21,8 @@ from replay.api.vocabulary import Effect, Function, Keep, Role, Work
 from replay.snapshot.schema import Call, from_wire
 
 SHORTEST = 4  # calls that are worth columns
-_LONGEST, _LARGEST_PARAMETERS = (
-    1 << 16,
-    16 << 20,
-)  # of calls that are kept together, as in a block of a snapshot
+# Of calls that are kept together, as in a block of a snapshot
+_LONGEST, _LARGEST_PARAMETERS = 1 << 16, 16 << 20
 _MAXIMUM_TEMPLATES = 65_536  # known at once
 _LARGEST = (1 << 63) - 1
 _Key = tuple[Any, ...]
