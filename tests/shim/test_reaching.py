@@ -85,7 +85,8 @@ def test_get_proc_address_swaps_by_name_version_and_flags(
             assert after == before
             continue
         function = table[symbol]
-        kept = symbol in resolvers or bool(function.unsupported) or function.keep != Keep.NEVER
+        noted = bool(function.unsupported) or function.shares
+        kept = symbol in resolvers or noted or function.keep != Keep.NEVER
         swaps += kept
         # The same symbol, from the shim when it is kept; result and symbolStatus as the driver gave them.
         found = f"{SHIM} replay_{symbol}" if kept else f"{DRIVER} {symbol}"
