@@ -92,10 +92,11 @@ def read_result(path: str | os.PathLike[str]) -> RunResult:
 
 def read_map(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The map of a result file, whose fields may be anything. Raises what `read_result` raises."""
+    value = read_fields(path)
     try:
-        return dict(harmless(read_fields(path)))
+        return dict(harmless(value))
     except FormatError as error:
-        raise FormatError(error.what, where=path, next=error.next) from None
+        raise FormatError(error.what, where=path) from None
 
 
 def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -12,12 +12,10 @@ import replay
 from replay.api.functions import by_symbol
 
 PACKAGE = Path(replay.__file__).parent
-NAME = re.compile(r"cu[A-Z]\w*")
+NAME = re.compile(r"cu(?!BLAS$|DNN$|FFT$|SPARSE$|SOLVER$|RAND$)[A-Z]\w*")  # of functions, not of libraries
 
 # file -> the functions that it names, each as often as it does
 EXCEPTIONS = {
-    # Libraries, whose names begin as functions do
-    "redaction/owners.py": "cuBLAS cuDNN cuFFT cuSPARSE cuSOLVER cuRAND",
     "pack/calls.py": "cuCtxSetCurrent cuCtxPushCurrent_v2",  # calls that sum up others
     "pack/contents/allocations.py": "cuMemHostGetDevicePointer_v2",  # where else host memory is
     "pack/survey/first_pass.py": "cuInit cuLaunchCooperativeKernel",  # whether it began; an attribute of a launch

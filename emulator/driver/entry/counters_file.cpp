@@ -36,7 +36,7 @@ void append_counters(const std::string &kernel, const LaunchRequest &request, co
     });
   }
   line += "}}\n";
-  append_line(settings().counters, line);
+  append_line("counters", settings().counters, line);
 }
 
 } // namespace emulator::driver

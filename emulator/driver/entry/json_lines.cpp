@@ -21,10 +21,10 @@ std::string of_process(std::string path) {
   return path;
 }
 
-void complain(const std::string &path) {
+void complain(const std::string &what, const std::string &path) {
   static std::atomic<bool> told{false};
   if (!told.exchange(true))
-    tell("nothing is written to " + path + ": " + std::strerror(errno));
+    tell(what + " are not written to " + path + ": " + std::strerror(errno));
 }
 
 } // namespace
@@ -45,16 +45,16 @@ std::string quoted(const std::string &text) {
   return out + "\"";
 }
 
-void append_line(std::string path, const std::string &line) {
+void append_line(const std::string &what, std::string path, const std::string &line) {
   // Opened for each line: cheap beside a launch, and right after a fork and after the file was moved away.
   // One write to a file opened with O_APPEND: lines of several threads and processes do not mix.
   path = of_process(std::move(path));
   int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0)
-    return complain(path);
+    return complain(what, path);
   ssize_t written = write(file, line.data(), line.size());
   if (written != static_cast<ssize_t>(line.size()))
-    complain(path);
+    complain(what, path);
   close(file);
 }
 

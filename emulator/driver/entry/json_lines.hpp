@@ -9,7 +9,7 @@ namespace emulator::driver {
 std::string quoted(const std::string &text);
 
 // Appends a line, which ends with a newline, to the file; %p in its path is the process. A file that cannot
-// be written is named on stderr once and changes nothing for the program.
-void append_line(std::string path, const std::string &line);
+// be written is named on stderr once, with what it is of, and changes nothing for the program.
+void append_line(const std::string &what, std::string path, const std::string &line);
 
 } // namespace emulator::driver

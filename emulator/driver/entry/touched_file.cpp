@@ -9,6 +9,7 @@
 namespace emulator::driver {
 namespace {
 
+const std::string what = "touched bytes";
 const std::string head = "{\"schema\":\"replay.emulator.touched/1\",";
 
 std::string list(const std::vector<uint64_t> &numbers) {
@@ -58,21 +59,22 @@ void append_touched(const std::string &kernel, const LaunchResult &result) {
             list(runs(pages)) + "]";
     first = false;
   }
-  append_line(settings().touched, line + "]}\n");
+  append_line(what, settings().touched, line + "]}\n");
 }
 
 void append_copied(const TouchedSide &to, const TouchedSide &from, uint64_t width, uint64_t height,
                    uint64_t depth) {
   if (!settings().touched.empty())
-    append_line(settings().touched, head + "\"copied\":" +
-                                        list({to.base, to.row_bytes, to.slice_bytes, from.base,
-                                              from.row_bytes, from.slice_bytes, width, height, depth}) +
-                                        "}\n");
+    append_line(what, settings().touched,
+                head + "\"copied\":" +
+                    list({to.base, to.row_bytes, to.slice_bytes, from.base, from.row_bytes, from.slice_bytes,
+                          width, height, depth}) +
+                    "}\n");
 }
 
 void append_awaited(uint64_t address, uint64_t bytes) {
   if (!settings().touched.empty())
-    append_line(settings().touched, head + "\"awaited\":" + list({address, bytes}) + "}\n");
+    append_line(what, settings().touched, head + "\"awaited\":" + list({address, bytes}) + "}\n");
 }
 
 } // namespace emulator::driver
