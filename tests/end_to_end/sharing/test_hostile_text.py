@@ -21,6 +21,7 @@ MEANT = {
     "image",
     "digest",
     "architecture",
+    "redacted",
 }
 
 
