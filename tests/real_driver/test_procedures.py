@@ -49,7 +49,7 @@ def test_the_shim_swaps_exactly_what_the_driver_gave(
     def with_shim(home: str) -> str:
         symbol = home.rpartition(" ")[2]
         function = table.get(symbol)
-        kept = function and (function.unsupported or function.keep != Keep.NEVER)
+        kept = function and (function.unsupported or function.shares or function.keep != Keep.NEVER)
         return f"{SHIM} replay_{symbol}" if kept or symbol in RESOLVERS else home
 
     expected = {asked: [error, status, with_shim(home)] for asked, (error, status, home) in answers.items()}
