@@ -54,8 +54,8 @@ class Flow:
     opaque: dict[str, str] = field(default_factory=dict)
     calls: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
-    def behind(self, nodes: Iterable[Node]) -> set[Node]:
-        """All that flows into nodes, and they."""
+    def feeding(self, nodes: Iterable[Node]) -> set[Node]:
+        """The nodes, and all that flows into them."""
         seen, waiting = set(nodes), list(nodes)
         while waiting:
             for node in self.sources.get(waiting.pop(), ()):

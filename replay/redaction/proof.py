@@ -32,7 +32,7 @@ class Prover:
         self.found = find_driver(self.driver)
 
     def windows(self) -> list[int | None]:
-        """Numbers of the windows; None stands for that of a file with one."""
+        """The number of each window; None in a file that has only one."""
         return [window.number for window in list_windows(self.original)] or [None]
 
     def replay(

@@ -158,9 +158,9 @@ def _exact(flows: dict[int, Flow], read: _Sites, written: _Sites, touches: Touch
         pieces: dict[_Place, list[Any]] = defaultdict(list)
         pieces["global",] += touches.awaited
         pieces["global",] += [touches.copies[number][1] for number in copied]
-        behind = {check: flow.behind(deciding[check]) for check, flow in flows.items()}
+        feeding = {check: flow.feeding(deciding[check]) for check, flow in flows.items()}
         for (check, line), found in read.items():
-            if check not in flows or ("load", line) in behind[check]:
+            if check not in flows or ("load", line) in feeding[check]:
                 for place, runs in found.items():
                     pieces[place].append(runs)
         exact = {place: runs_of(runs) for place, runs in pieces.items()}
@@ -168,7 +168,7 @@ def _exact(flows: dict[int, Flow], read: _Sites, written: _Sites, touches: Touch
         for (check, line), found in written.items():
             store: Node = ("store", line)
             decides = any(place in exact and meet(runs, exact[place]) for place, runs in found.items())
-            if decides and check in flows and store not in behind[check]:
+            if decides and check in flows and store not in feeding[check]:
                 deciding[check].add(store)
                 grown = True
         for number, (to, _) in enumerate(touches.copies):

@@ -32,7 +32,7 @@ def deciding(body: str, more: str = "") -> list[int]:
     flow = flow_of(text(body, more))
     first = FIRST + more.count("\n")
     return sorted(
-        line - first for kind, line in flow.behind(flow.deciding) if kind == "load" and isinstance(line, int)
+        line - first for kind, line in flow.feeding(flow.deciding) if kind == "load" and isinstance(line, int)
     )
 
 
