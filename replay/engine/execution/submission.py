@@ -102,8 +102,8 @@ def call_each(function: Any, rows: Sequence[Sequence[int]]) -> int:
 
 
 class Marks:
-    """Calls that the engine adds around some of the calls that repeat. item: the one function that all of them call, of two
-    words.
+    """Calls that the engine adds around some of the calls that repeat. item: the one function that all
+    of them call, of two words.
 
     places: of the calls, which ascend; words: the first word of the call before each and of the one after it. The
     second word is the live stream of the call; streams: the captured one of each template.
