@@ -131,7 +131,7 @@ class _Function:
                 every = (
                     [found[1]]
                     if count is None
-                    else [f"{found[1]}{number}" for number in range(min(count, 100_000))]
+                    else [f"{found[1]}{number}" for number in range(min(count, MAXIMUM_REGISTERS))]
                 )
                 for register in every:
                     self._flow.types[self._name, register].add(FLOATS[type_])

@@ -57,7 +57,8 @@ class Redaction:
     """A snapshot that was redacted. path: of the new file. original_bytes: size of what it was made of. proof: how it
     was replayed. remade_outputs: whether the outputs that it is checked by are of a replay of the redacted inputs, not
     of the application. stripped: of images, by digest, what was taken out of them. buffers: with noise, what became of
-    each. binaries: machine code inside. remains: what a stranger can still read in it."""
+    each. binaries: machine code inside. remains: what a stranger can still read in it. notes: what could not be done,
+    such as images that cannot be read."""
 
     path: Path
     level: Literal["paths", "noise", "shapes"]

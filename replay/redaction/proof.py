@@ -80,10 +80,18 @@ class Prover:
         """What was shown, where `difference` found none."""
         verdicts = {result.verification.verdict for result in self.originals.values()}
         reason = "" if verdicts <= {"match"} else f"outputs of the original are {', '.join(sorted(verdicts))}"
-        if self.found.emulated:
+        if not self.found.emulated:
+            unseen = "nothing counts instructions on this driver: compare times with `replay compare`"
+        elif all(_is_counted(result) for result in self.originals.values()):
             return Proof("same", self.found.name, self.replays, reason)
-        unseen = "nothing counts instructions on this driver: compare times with `replay compare`"
+        else:
+            unseen = "no instruction of the window was counted"
         return Proof("outputs", self.found.name, self.replays, f"{reason}; {unseen}" if reason else unseen)
+
+
+def _is_counted(result: RunResult) -> bool:
+    """Whether instructions were counted of a window that has kernels."""
+    return not result.window.kernels or (result.counters is not None and bool(result.counters.kernels))
 
 
 def _other_flow(before: WindowCounters | None, after: WindowCounters | None) -> str:

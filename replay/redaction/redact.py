@@ -73,6 +73,7 @@ def redact(
         found = Redaction(
             output, options.level, candidate.stat().st_size, path.stat().st_size, proof,  # type: ignore[arg-type]
             options.level == "noise", images.stripped, buffers, inside, replace(remains, path=str(output)),
+            [f"image {digest[:12]} is kept as it is: {why}" for digest, why in images.unread.items()],
         )  # fmt: skip
         with interrupts.held():
             os.replace(candidate, output)

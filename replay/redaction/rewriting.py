@@ -92,19 +92,23 @@ class Level:
 
 
 class Images:
-    """Images as they are kept. stripped: what was overwritten in them, by digest."""
+    """Images as they are kept. stripped: what was overwritten in them, by digest. unread: why nothing was looked for,
+    by digest."""
 
     def __init__(self) -> None:
         self.stripped: dict[str, list[str]] = {}
+        self.unread: dict[str, str] = {}
 
     def image(self, image: schema.Image, level: Level) -> schema.Image:
         """Without texts for people, source lines and debug sections."""
         if image.contents.size_bytes > MAXIMUM_IMAGE_BYTES:
+            self.unread[image.digest] = f"it is larger than {MAXIMUM_IMAGE_BYTES >> 20} MiB"
             return replace(image, contents=level.copied(image.contents))
         data = read_contents(level.reader, image.contents)
         try:
             kept, texts = stripped(data, lines=True)
-        except ImageError:
+        except ImageError as error:
+            self.unread[image.digest] = error.what
             kept, texts = data, []
         if kept == data:
             return replace(image, contents=level.copied(image.contents))
