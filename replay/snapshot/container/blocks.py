@@ -108,9 +108,8 @@ class Block:
                 raise ValueError("a word twice")
             places = {place for place, _ in (*words, *pointed)} - {(ARGUMENTS, "")}
             spread += count * sum(len(_bytes_of(template, place)) for place in places)
-            parameters = dict(template.get("inputs", ())).get(
-                PARAMETERS
-            )  # a reader makes a column of all of them
+            # A reader makes a column of the parameters, whether they vary or not.
+            parameters = dict(template.get("inputs", ())).get(PARAMETERS)
             if ("inputs", PARAMETERS) not in places and isinstance(parameters, bytes):
                 spread += count * len(parameters) if len(parameters) <= MAX_VARYING_BYTES else 0
         if spread > MAX_SPREAD_BYTES:
