@@ -150,9 +150,10 @@ class _Rewriter:
     def _changed(self, item: Any) -> Any:
         level, texts = self._level, self._texts
         if isinstance(item, schema.Environment):
-            command = [texts.path(word) for word in item.command[:1]] + [REMOVED] * (len(item.command) > 1)
+            command = [_file_name(texts.path(word)) for word in item.command[:1]]
             return replace(
-                item, command=command, executable=texts.path(item.executable),
+                item, command=command + [REMOVED] * (len(item.command) > 1),
+                executable=_file_name(texts.path(item.executable)),
                 devices=[replace(device, uuid="") for device in item.devices],
                 details={key: texts.path(text) for key, text in item.details.items()},
             )  # fmt: skip
@@ -190,10 +191,15 @@ class _Rewriter:
     def _attachment(self, call: Call, side: str, key: str, value: Attachment) -> Attachment:
         if isinstance(value, bytes) and (role_of(call, key) == Role.STRING):
             if names_a_file(call.function, key):
-                return self._texts.argument(call.function, key, value)
+                return os.path.basename(self._texts.argument(call.function, key, value))
             # A name of a kernel or a variable; the name of an image for the linker may be the path of its source.
             return os.fsencode(private(os.fsdecode(value))) if b"/" in value else value
         return self._level.attachment(call, side, key, value)
+
+
+def _file_name(path: str) -> str:
+    """Without its folders."""
+    return path.rpartition("/")[2]
 
 
 def _only_launches(template: Any) -> bool:
