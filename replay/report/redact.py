@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.redaction.model import RedactedBuffer, Redaction
+from replay.redaction.model import BinaryImage, Proof, RedactedBuffer, Redaction
 from replay.report.privacy import render_exposure
 from replay.text import Screen, fields, heading, number, shown, size
 
@@ -27,19 +27,28 @@ def render_redaction(found: Redaction, screen: Screen) -> str:
             parts.append(f"  ... {len(found.buffers) - SHOWN_BUFFERS} more: --json has them")
     if found.binaries:
         parts += ["", heading("Machine code inside, which may not be yours to pass on", screen)]
-        for item in found.binaries:
-            owners = f"; by their names from {', '.join(item.owners)}" if item.owners else ""
-            what = f"{item.kind}, {size(item.size_bytes)}, {number(item.kernels, 'kernel')}"
-            parts.append(f"  {item.digest[:12]} {what}{owners}")
+        parts += [f"  {binary_line(item)}" for item in found.binaries]
     return "\n".join([*parts, "", render_exposure(found.remains, screen)])
+
+
+def binary_line(item: BinaryImage) -> str:
+    """An image with machine code, and whose it may be."""
+    owners = f"; by their names from {', '.join(item.owners)}" if item.owners else ""
+    return (
+        f"{item.digest[:12]} {item.kind}, {size(item.size_bytes)}, {number(item.kernels, 'kernel')}{owners}"
+    )
+
+
+def proof_line(proof: Proof) -> str:
+    """How it was proven, and what was not compared."""
+    return _PROVEN[proof.state] + (f" ({shown(proof.reason)})" if proof.reason else "")
 
 
 def _facts(found: Redaction, change: int) -> Iterator[tuple[str, str]]:
     yield "size", f"{size(found.file_bytes)} ({'+' if change > 0 else '-'}{size(abs(change))})"
     texts = sorted({text for texts in found.stripped.values() for text in texts})
     yield "images", f"without {', '.join(texts)}" if texts else "nothing was left to take out"
-    reason = f" ({shown(found.proof.reason)})" if found.proof.reason else ""
-    yield "proof", _PROVEN[found.proof.state] + reason
+    yield "proof", proof_line(found.proof)
     if found.remade_outputs:
         yield "outputs", "of a replay of the redacted inputs, not of the application"
     for note in found.notes:
