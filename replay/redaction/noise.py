@@ -12,6 +12,7 @@ from replay.images import usable_modules
 from replay.inspection.dump import choose_ranges
 from replay.inspection.pieces import read_contents
 from replay.redaction.model import RedactedBuffer
+from replay.redaction.names import Names
 from replay.redaction.noising import Choices
 from replay.redaction.proof import Prover
 from replay.redaction.rewriting import MAXIMUM_IMAGE_BYTES, Images, rewrite
@@ -34,6 +35,7 @@ class Noise:
     keep: tuple[str, ...]
     dtypes: tuple[tuple[str, str], ...]
     trusted: bool
+    names: Names | None = None
 
     def write(self) -> tuple[Images, list[RedactedBuffer]]:
         """Write it. Raises GateFailed when it does not do the same."""
@@ -91,7 +93,7 @@ class Noise:
     def _made(self, choices: Choices) -> tuple[Images, str]:
         """Written with outputs of a replay; and what it does otherwise."""
         choices.outputs = None
-        rewrite(self.path, self.candidate, choices.level())
+        rewrite(self.path, self.candidate, choices.level(), self.names)
         outputs = self.candidate.parent / "outputs"
         shutil.rmtree(outputs, ignore_errors=True)
         try:
@@ -99,7 +101,7 @@ class Noise:
         except EngineError as error:
             return Images(), f"it cannot be replayed: {error.what}"
         choices.outputs = outputs
-        images = rewrite(self.path, self.candidate, choices.level())
+        images = rewrite(self.path, self.candidate, choices.level(), self.names)
         return images, self.prover.difference(self.candidate, None)
 
 

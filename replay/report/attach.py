@@ -54,8 +54,9 @@ def render_attached(found: Attached, screen: Screen) -> str:
     if found.machine_code:
         parts += ["", heading("Machine code inside, which may not be yours to pass on", screen)]
         parts += [f"  {shown(line)}" for line in found.machine_code]
-    name = found.files[0].name if found.files[0].kind == "snapshot" else found.snapshot
-    look = f"Before you pass it on: read issue.md; replay info --privacy {shown(joined([f'{found.path}/{name}']))}"
+    look = "Before you pass it on, read issue.md"
+    if found.files[0].kind == "snapshot":
+        look += f" and what this prints: replay info --privacy {shown(joined([f'{found.path}/{found.snapshot}']))}"
     return "\n".join([*parts, "", flow(look, screen)])
 
 
@@ -64,7 +65,7 @@ def _facts(found: Attached) -> Iterator[tuple[str, str]]:
     yield "snapshot", f"{shown(found.snapshot)}, {size(found.snapshot_bytes)}, {_LEVELS[found.redacted]}"
     yield "proof", shown(found.proof)
     yield "SHA-256", found.snapshot_sha256
-    yield "without a GPU", shown(found.needs_gpu) or "the CPU driver replays it"
+    yield "without GPU", shown(found.needs_gpu) or "the CPU driver replays it"
     yield "command", shown(joined(["replay", *found.command]))
     for note in found.notes:
         yield "note", shown(note)

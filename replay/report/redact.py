@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from replay.redaction.model import BinaryImage, Proof, RedactedBuffer, Redaction
 from replay.report.privacy import render_exposure
-from replay.text import Screen, fields, heading, number, shown, size
+from replay.text import Screen, fields, heading, number, shown, size, some
 
 SHOWN_BUFFERS = 20
+SHOWN_NAMES = 8  # of kernels and images
 _PROVEN = {
     "same": "replayed: the same control flow, instruction by instruction",
     "outputs": "replayed: the outputs are those that it is kept with",
@@ -51,6 +52,13 @@ def _facts(found: Redaction, change: int) -> Iterator[tuple[str, str]]:
     yield "proof", proof_line(found.proof)
     if found.remade_outputs:
         yield "outputs", "of a replay of the redacted inputs, not of the application"
+    if found.renamed:
+        pairs = [f"{new} was {shown(name, 80)}" for name, new in found.renamed.items()]
+        yield "renamed", some(pairs, SHOWN_NAMES)
+        yield "machine code", "a driver makes other machine code of a PTX with other names; times may differ"
+    for digest, new in [*found.digests.items()][:SHOWN_NAMES]:
+        left_out = ", without its machine code" if digest in found.recompiled else ""
+        yield "image", f"{shown(digest)} is now {shown(new)}{left_out}"
     for note in found.notes:
         yield "note", shown(note)
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class AttachedFile:
-    """A file of the folder. name: of it. kind: snapshot; part (of a snapshot that was split); code (of a variant); page; text (for
-    the issue); checksums. sha256: "" for text and checksums, of which there are none."""
+    """A file of the folder. name: of it. kind: snapshot; part (of a snapshot that was split); code (of a variant);
+    page; text (for the issue); checksums. sha256: "" for text and checksums, of which there are none."""
 
     name: str
     kind: Literal["snapshot", "part", "code", "page", "text", "checksums"]

@@ -260,6 +260,29 @@ def test_a_redirect_to_another_place_inside_is_not_followed(
     assert "/there.rsnap" not in server.asked
 
 
+@pytest.mark.parametrize("place", ["10.255.255.1", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]"])
+def test_a_redirect_into_a_private_network_is_known_before_anybody_is_asked(
+    server: Server,
+    data: bytes,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+) -> None:
+    monkeypatch.setattr(download._Connection, "connect", _only_to(server.port))
+    server.leads("/x.rsnap", f"https://{place}/x.rsnap")
+    assert "inside a private network" in refused(capsys, server.url("/x.rsnap", data))
+
+
+def _only_to(port: int) -> Callable[[download._Connection], None]:
+    real = download._Connection.connect
+
+    def connect(self: download._Connection) -> None:
+        assert self.port == port, "it was asked"
+        real(self)
+
+    return connect
+
+
 def _public_at_first(real: Callable[..., list]) -> Callable[..., list]:
     def look_up(host: str, port: object, *more: object, **named: object) -> list:
         if port is None:
