@@ -74,4 +74,6 @@ def _buffer(item: RedactedBuffer) -> str:
         )
         if count
     ]
-    return f"  {item.id} {shown(item.what)}: {'; '.join(parts)}{f': {shown(item.reason)}' if item.reason else ''}"
+    window = "" if item.window is None else f"window {item.window}: "
+    reason = f": {shown(item.reason)}" if item.reason else ""
+    return f"  {window}{item.id} {shown(item.what)}: {'; '.join(parts)}{reason}"

@@ -89,4 +89,4 @@ def test_names_are_new_in_the_texts_and_those_of_the_window_come_first(tmp_path:
 )
 def test_what_is_there_as_machine_code_only_is_refused(tmp_path: Path, image: bytes) -> None:
     with pytest.raises(EngineError, match="machine code only"):
-        names_in(tmp_path / "x.rsnap", image, "k")
+        names_in(tmp_path / "x.rsnap", image, "_Z5scalePfi")
