@@ -63,6 +63,13 @@ def attach(
         raise UsageError(f"{options.level!r} is no level", where="--level",
                          next=f"one of none, {', '.join(LEVELS)}")  # fmt: skip
     code = [found for found in options.found if found.suffix in CODE_SUFFIXES]
+    for found in code:
+        if (
+            not re.fullmatch(r"[\w+][\w.+-]*", found.name)
+            or [item.name for item in code].count(found.name) > 1
+        ):
+            raise UsageError("has a name that another file has, too, or that needs quotes", where=found,
+                             next="rename it")  # fmt: skip
     with Snapshot(path) as opened:
         opened.reader.require_whole()
         info, known = opened.info(), identity(opened.reader)

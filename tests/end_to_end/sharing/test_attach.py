@@ -161,6 +161,8 @@ def test_a_name_for_shells_and_checksums(replay: Replay, scanned: Path) -> None:
         (["other.rres"], 2, "another snapshot"),
         (["nowhere.rres"], 3, "no such file"),
         (["-o", "full"], 3, "not empty"),
+        (["full/a.ptx", "a.ptx"], 2, "a name that another file has"),
+        (["a b.ptx"], 2, "needs quotes"),
     ],
 )
 def test_what_makes_no_sense_leaves_nothing(
