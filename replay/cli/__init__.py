@@ -47,6 +47,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Share": {
         "redact": "Write a snapshot without what should not be passed on, and prove that it does the same.",
+        "attach": "Make the folder for an issue: snapshot, text, page and checksums.",
         "export": "Write a window as a C++ or Python program of its own.",
         "report": "Make an HTML page or Markdown of what other commands found.",
         "explain": "Say in a few sentences what a result is evidence of.",

@@ -12,6 +12,7 @@ import typer
 
 from replay.cli.common import (
     DEFAULT_TIMEOUT,
+    SNAPSHOT_HELP,
     DocumentFile,
     Json,
     Quick,
@@ -23,6 +24,7 @@ from replay.cli.common import (
     Window,
     flag,
     option,
+    path_or_url,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +49,10 @@ class Symptom(str, Enum):
 
 def bisect(
     snapshot: Annotated[
-        Path | None, typer.Argument(metavar="SNAP", help="The .rsnap file; left out with exec=COMMAND.")
+        Path | None,
+        typer.Argument(
+            metavar="SNAP", help=f"{SNAPSHOT_HELP} Left out with exec=COMMAND.", parser=path_or_url
+        ),
     ] = None,
     over: Annotated[
         str,

@@ -20,7 +20,17 @@ def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, **more)
 
 
-SnapshotPath = Annotated[Path, typer.Argument(metavar="SNAP", help="The .rsnap file.")]
+class Url(str):
+    """Where a snapshot is to be downloaded from, before the command begins."""
+
+
+def path_or_url(text: str) -> Path:
+    """An argument of a command: a path, or for a moment a `Url`."""
+    return Url(text) if "://" in text[:10] else Path(text)  # type: ignore[return-value]
+
+
+SNAPSHOT_HELP = "The .rsnap file, or https://...#sha256=HEX of one."
+SnapshotPath = Annotated[Path, typer.Argument(metavar="SNAP", help=SNAPSHOT_HELP, parser=path_or_url)]
 Json = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document with a versioned schema.", callback=ask_for_json),

@@ -19,6 +19,7 @@ from replay.cli.common import (
     driver_option,
     flag,
     option,
+    path_or_url,
 )
 
 if TYPE_CHECKING:
@@ -47,9 +48,15 @@ class FailOn(str, Enum):
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A snapshot, a result, or a folder of either.")],
+    a: Annotated[
+        Path,
+        typer.Argument(metavar="A", help="A snapshot, a result, or a folder of either.", parser=path_or_url),
+    ],
     b: Annotated[
-        Path | None, typer.Argument(metavar="B", help="Likewise. Left out: A itself, with --a and --b.")
+        Path | None,
+        typer.Argument(
+            metavar="B", help="Likewise. Left out: A itself, with --a and --b.", parser=path_or_url
+        ),
     ] = None,
     variant_a: Annotated[str, option("VARIANT", "How side A is replayed, e.g. ptxas=12.6.", "--a")] = "",
     variant_b: Annotated[str, option("VARIANT", "How side B is replayed.", "--b")] = "",

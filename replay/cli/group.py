@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +25,14 @@ class ReplayCommand(TyperCommand):
 
     groups: Mapping[str, Sequence[str]] = MappingProxyType({})
     examples: Sequence[str] = ()
+
+    def invoke(self, ctx: Any) -> Any:
+        from replay.cli.common import Url
+
+        for name, value in ctx.params.items():
+            if isinstance(value, Url):
+                ctx.params[name] = _downloaded(value, bool(ctx.params.get("quiet") or ctx.params.get("json")))
+        return super().invoke(ctx)
 
     def _arguments(self) -> dict[str, str]:
         """Parameter -> as help names it; what may be left out is in brackets."""
@@ -52,6 +61,14 @@ class ReplayCommand(TyperCommand):
             with formatter.section("Examples"):
                 for example in self.examples:
                     formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+
+def _downloaded(url: str, hidden: bool) -> Path:
+    from replay.download import downloaded
+    from replay.report.streams.progress import StageLine
+
+    with StageLine(hidden=hidden) as line:
+        return downloaded(url, line.show)
 
 
 def _plain(name: str, help: str) -> tuple[str, str]:

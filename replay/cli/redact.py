@@ -8,7 +8,7 @@ from typing import Annotated
 from replay.cli.common import DEFAULT_TIMEOUT, Json, Quiet, ReplayDriver, SnapshotPath, Timeout, flag, option
 
 OPTIONS = {
-    "What is taken out": ["level", "keep", "dtype", "trust_dtype"],
+    "What is taken out": ["level", "keep", "dtype", "trust_dtype", "rename"],
     "How it is proven": ["driver", "no_replay", "timeout"],
 }
 EXAMPLES = [
@@ -33,6 +33,9 @@ def redact(
     trust_dtype: Annotated[
         bool,
         flag("--trust-dtype", "With noise, without PTX: all of the buffers named by --dtype may change."),
+    ] = False,
+    rename: Annotated[
+        bool, flag("--rename", "Kernels get other names, in PTX; machine code beside it is left out.")
     ] = False,
     driver: ReplayDriver = None,
     no_replay: Annotated[bool, flag("--no-replay", "Do not prove it by replays, and say so.")] = False,
@@ -59,7 +62,7 @@ def redact(
     check_output(output)
     options = RedactOptions(
         level, tuple(keep or ()), tuple(map(_type, dtype or ())), trust_dtype, driver, not no_replay,
-        seconds(timeout, "--timeout"),
+        rename, seconds(timeout, "--timeout"),
     )  # fmt: skip
     with StageLine(hidden=quiet or json) as line:
         found = write(snapshot, output, options, line.show)

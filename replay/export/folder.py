@@ -12,7 +12,7 @@ from replay.errors import EngineError, FileError
 from replay.export.rendering import Renderer
 from replay.export.steps import ContentsFile, ExportPlan
 from replay.inspection.folder import OutputFolder
-from replay.inspection.pieces import read_chunk
+from replay.inspection.pieces import read_chunk, require_contents
 from replay.privacy import without_places
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, Contents
@@ -92,6 +92,7 @@ def export(
     with SnapshotReader(path) as reader:
         reader.require_whole()
         choose_window(reader, window)
+        require_contents(reader)
         progress("reading the calls of the window")
         try:
             plan = plan_export(reader)

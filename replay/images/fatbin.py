@@ -162,8 +162,8 @@ def container_of(data: bytes, entries: Sequence[Entry]) -> bytes:
 
 
 def with_payload(data: bytes, changed: Sequence[tuple[Entry, bytes | None, str]]) -> bytes:
-    """The container `data` in which some entries have other contents of the same size (None: those they have), and
-    another file name, which is no longer than theirs. Compressed contents stay compressed. Raises ImageError."""
+    """The container `data` in which some entries have other contents (None: those they have), and another file name,
+    which is no longer than theirs. Compressed contents stay compressed. Raises ImageError."""
     by_start = {entry.start: (entry, payload, name) for entry, payload, name in changed}
     parts = []
     for item in read_container(data):
@@ -172,6 +172,7 @@ def with_payload(data: bytes, changed: Sequence[tuple[Entry, bytes | None, str]]
             entry, payload, name = by_start[item.start]
             fields = list(_ENTRY.unpack_from(head))
             if payload is not None:
+                fields[13] = len(payload) if entry.compression else fields[13]
                 body = _packed(entry, payload)
                 fields[3], fields[4] = (
                     len(body) + -len(body) % 8,

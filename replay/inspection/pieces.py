@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from replay.errors import EngineError
 from replay.planning.spans import is_global
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Range
+from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Range, Summary, first_of
 
 LEAST_ZERO_BYTES = 4 * CHUNK_BYTES  # that are worth a call of their own
 
@@ -18,6 +19,14 @@ def read_contents(reader: SnapshotReader, contents: Contents) -> bytes:
         read_chunk(reader, digest, min(CHUNK_BYTES, contents.size_bytes - number * CHUNK_BYTES))
         for number, digest in enumerate(digests)
     )
+
+
+def require_contents(reader: SnapshotReader) -> None:
+    """Raises EngineError for a snapshot that was redacted to shapes."""
+    summary = first_of(reader, Summary)
+    if summary is not None and summary.redacted == "shapes":
+        raise EngineError("holds no contents of memory: it was redacted with --level shapes", where=reader.path,
+                          next="ask for one of --level noise")  # fmt: skip
 
 
 def read_chunk(reader: SnapshotReader, digest: bytes, size_bytes: int) -> bytes:

@@ -58,7 +58,9 @@ class Redaction:
     was replayed. remade_outputs: whether the outputs that it is checked by are of a replay of the redacted inputs, not
     of the application. stripped: of images, by digest, what was taken out of them. buffers: with noise, what became of
     each. binaries: machine code inside. remains: what a stranger can still read in it. notes: what could not be done,
-    such as images that cannot be read."""
+    such as images that cannot be read. renamed: new name of each kernel, by the one in the original. digests: of images
+    with new names, by that of the image that the application loaded. recompiled: images of the latter whose machine
+    code is left out, so that a driver makes other machine code of their PTX."""
 
     path: Path
     level: Literal["paths", "noise", "shapes"]
@@ -71,3 +73,6 @@ class Redaction:
     binaries: list[BinaryImage]
     remains: Exposure
     notes: list[str] = field(default_factory=list)
+    renamed: dict[str, str] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    recompiled: list[str] = field(default_factory=list)

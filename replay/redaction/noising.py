@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,19 +41,16 @@ _WORD_BYTES = 8
 class Choices:
     """What may change, in one window. words: of its memory. kept: ids of ranges that stay, and why. declared: element
     types by range. trusted: declared types are enough. secret: what noise is drawn from. outputs: folder with those of
-    a replay; None before it, where zeros stand for them. buffers: filled in."""
+    a replay; None before it, where zeros stand for them. buffers: filled in. window: its number, of several."""
 
     words: Words
     kept: dict[int, str]
     declared: dict[int, str]
     trusted: bool
-    secret: bytes = field(default_factory=lambda: os.urandom(32))
+    secret: bytes
     outputs: Path | None = None
     buffers: dict[int, RedactedBuffer] = field(default_factory=dict)
-
-    def level(self) -> Callable[[SnapshotReader, SnapshotWriter], Level]:
-        """A level for each writing."""
-        return lambda reader, writer: Noising(reader, writer, self)
+    window: int | None = None
 
 
 def _writes_linear(call: Call) -> bool:
@@ -110,7 +105,15 @@ class Noising(Level):
         types = [] if reason or not counts[0] else self._types_of(item)
         why = reason or ("what decides, pointers, and values of no type that is known" if counts[2] else "")
         choices.buffers[item.id] = RedactedBuffer(
-            item.id, describe(item), item.size_bytes, counts[0], counts[1], counts[2], types, why
+            item.id,
+            describe(item),
+            item.size_bytes,
+            counts[0],
+            counts[1],
+            counts[2],
+            types,
+            why,
+            choices.window,
         )
         after = None if item.after is None else self._after(item, item.after)
         if before is not None and after is not None:

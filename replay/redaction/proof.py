@@ -78,8 +78,12 @@ class Prover:
 
     def proof(self) -> Proof:
         """What was shown, where `difference` found none."""
-        verdicts = {result.verification.verdict for result in self.originals.values()}
-        reason = "" if verdicts <= {"match"} else f"outputs of the original are {', '.join(sorted(verdicts))}"
+        found = [result.verification for result in self.originals.values()]
+        ended = [item for item in found if item.fault is not None and item.fault.reproduced]
+        verdicts = {item.verdict.replace("_", " ") for item in found if item not in ended} - {"match"}
+        reasons = ["it ends in the same error"] if ended else []
+        reasons += [f"outputs of the original are {', '.join(sorted(verdicts))}"] if verdicts else []
+        reason = "; ".join(reasons)
         if not self.found.emulated:
             unseen = "nothing counts instructions on this driver: compare times with `replay compare`"
         elif all(_is_counted(result) for result in self.originals.values()):

@@ -18,19 +18,22 @@ from replay.beside import SUFFIX
 from replay.errors import FileError, GateFailed, UsageError
 from replay.inspection.exposure import exposure
 from replay.redaction.model import LEVELS, Proof, RedactedBuffer, Redaction
+from replay.redaction.names import Names
 from replay.redaction.noise import Noise
 from replay.redaction.owners import binaries
 from replay.redaction.proof import Prover
 from replay.redaction.rewriting import Level, rewrite
 from replay.redaction.shapes import Shapes
 from replay.run.parent import DEFAULT_TIMEOUT_S
+from replay.snapshot.container import SnapshotReader
 from replay.snapshot.contents import Snapshot
 
 
 @dataclass(frozen=True)
 class RedactOptions:
     """level: see docs/redact.md. keep: buffers that stay as they are. dtypes: element types of buffers. trust_dtype:
-    they are taken as said where no PTX says which words decide. replayed: whether the result is proven by replays."""
+    they are taken as said where no PTX says which words decide. replayed: whether the result is proven by replays.
+    rename: kernels get other names."""
 
     level: str = "paths"
     keep: tuple[str, ...] = ()
@@ -38,6 +41,7 @@ class RedactOptions:
     trust_dtype: bool = False
     driver: str | None = None
     replayed: bool = True
+    rename: bool = False
     timeout_s: float = DEFAULT_TIMEOUT_S
 
 
@@ -52,14 +56,20 @@ def redact(
     with workplace(output) as folder:
         candidate = folder / output.name
         prover = Prover(path, options.driver, progress, options.timeout_s)
+        names = None
+        if options.rename:
+            progress("reading the names of kernels")
+            with SnapshotReader(path) as reader:
+                reader.require_whole()
+                names = Names.read(reader)
         progress("writing")
         buffers: list[RedactedBuffer] = []
         if options.level == "noise":
-            noise = Noise(path, candidate, prover, options.keep, options.dtypes, options.trust_dtype)
+            noise = Noise(path, candidate, prover, options.keep, options.dtypes, options.trust_dtype, names)
             images, buffers = noise.write()
             proof = prover.proof()
         else:
-            images = rewrite(path, candidate, Shapes if options.level == "shapes" else Level)
+            images = rewrite(path, candidate, Shapes if options.level == "shapes" else Level, names)
             proof = Proof("none", "", 0, "it has no contents" if options.level == "shapes" else "--no-replay")
         if options.replayed and options.level == "paths":
             for window in prover.windows():
@@ -74,6 +84,7 @@ def redact(
             output, options.level, candidate.stat().st_size, path.stat().st_size, proof,  # type: ignore[arg-type]
             options.level == "noise", images.stripped, buffers, inside, replace(remains, path=str(output)),
             [f"image {digest[:12]} is kept as it is: {why}" for digest, why in images.unread.items()],
+            names.of if names else {}, images.renamed, sorted({*names.code}) if names else [],
         )  # fmt: skip
         with interrupts.held():
             os.replace(candidate, output)

@@ -21,6 +21,7 @@ from replay.images.stripped import stripped
 from replay.inspection.pieces import read_contents
 from replay.pack.texts import Texts, names_a_file
 from replay.privacy import REMOVED, private
+from replay.redaction.names import Names, renamed_keys
 from replay.snapshot import schema
 from replay.snapshot.calls import CONSTANT_INPUTS
 from replay.snapshot.container import DIGEST_BYTES, SnapshotReader, SnapshotWriter
@@ -93,9 +94,11 @@ class Level:
 
 class Images:
     """Images as they are kept. stripped: what was overwritten in them, by digest. unread: why nothing was looked for,
-    by digest."""
+    by digest. names: new ones of kernels. renamed: what the digest of an image with new names is, by digest."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Names | None = None) -> None:
+        self.names = names
+        self.renamed: dict[str, str] = {}
         self.stripped: dict[str, list[str]] = {}
         self.unread: dict[str, str] = {}
 
@@ -110,6 +113,9 @@ class Images:
         except ImageError as error:
             self.unread[image.digest] = error.what
             kept, texts = data, []
+        if self.names is not None:
+            kept = self.names.image(kept, image.digest)
+            self.renamed[image.digest] = blake3(kept).hexdigest(length=DIGEST_BYTES)
         if kept == data:
             return replace(image, contents=level.copied(image.contents))
         digests = level.writer.write_chunks_from(kept, 0, len(kept), CHUNK_BYTES)
@@ -125,6 +131,7 @@ class Images:
 class _Rewriter:
     def __init__(self, level: Level, texts: Texts, images: Images) -> None:
         self._level, self._texts, self._images = level, texts, images
+        self._names = images.names or Names()
 
     def objects(self, kind: str, value: Any) -> Iterator[tuple[str, Any]]:
         """The objects that take the place of another one."""
@@ -150,9 +157,10 @@ class _Rewriter:
     def _changed(self, item: Any) -> Any:
         level, texts = self._level, self._texts
         if isinstance(item, schema.Environment):
-            command = [texts.path(word) for word in item.command[:1]] + [REMOVED] * (len(item.command) > 1)
+            command = [_file_name(texts.path(word)) for word in item.command[:1]]
             return replace(
-                item, command=command, executable=texts.path(item.executable),
+                item, command=command + [REMOVED] * (len(item.command) > 1),
+                executable=_file_name(texts.path(item.executable)),
                 devices=[replace(device, uuid="") for device in item.devices],
                 details={key: texts.path(text) for key, text in item.details.items()},
             )  # fmt: skip
@@ -167,20 +175,29 @@ class _Rewriter:
         if isinstance(item, schema.TensorMap):
             return replace(item, call=self.call(item.call))
         if isinstance(item, schema.Note):
-            return replace(item, text=texts.note(item.code, item.text))
+            return replace(item, text=self._names.sentence(texts.note(item.code, item.text)))
+        if isinstance(item, schema.Kernel):
+            return self._kernel(item)
         if isinstance(item, schema.Summary):
-            fault = item.fault and replace(item.fault, words=texts.message(item.fault.words))
+            words = self._names.sentence(texts.message(item.fault.words)) if item.fault else ""
+            selection = REMOVED if self._images.names else texts.line(item.selection)
             counts = {**item.notes, NoteCode.REDACTED.name: item.notes.get(NoteCode.REDACTED.name, 0) + 1}
             return level.summary(
-                replace(item, selection=texts.line(item.selection), state_text=texts.message(item.state_text),
-                        fault=fault, notes=counts, redacted=level.name)
+                replace(item, selection=selection, state_text=texts.message(item.state_text),
+                        fault=item.fault and replace(item.fault, words=words), notes=counts, redacted=level.name,
+                        kernels=[self._kernel(kernel) for kernel in item.kernels])
             )  # fmt: skip
         return item
+
+    def _kernel(self, kernel: schema.Kernel) -> schema.Kernel:
+        new = self._names.of.get(kernel.name)
+        return kernel if new is None else replace(kernel, name=new, demangled=new)
 
     def call(self, call: Call) -> Call:
         """A call with other texts and contents."""
         return replace(
             call,
+            kernels=renamed_keys(call.kernels, self._names),
             inputs={key: self._attachment(call, "inputs", key, value) for key, value in call.inputs.items()},
             outputs={
                 key: self._attachment(call, "outputs", key, value) for key, value in call.outputs.items()
@@ -190,10 +207,17 @@ class _Rewriter:
     def _attachment(self, call: Call, side: str, key: str, value: Attachment) -> Attachment:
         if isinstance(value, bytes) and (role_of(call, key) == Role.STRING):
             if names_a_file(call.function, key):
-                return self._texts.argument(call.function, key, value)
+                return os.path.basename(self._texts.argument(call.function, key, value))
+            if new := self._names.of.get(value.rstrip(b"\0").decode("latin-1")):
+                return new.encode() + value[len(value.rstrip(b"\0")) :]
             # A name of a kernel or a variable; the name of an image for the linker may be the path of its source.
             return os.fsencode(private(os.fsdecode(value))) if b"/" in value else value
         return self._level.attachment(call, side, key, value)
+
+
+def _file_name(path: str) -> str:
+    """Without its folders."""
+    return path.rpartition("/")[2]
 
 
 def _only_launches(template: Any) -> bool:
@@ -212,12 +236,13 @@ def rewrite(
     path: str | os.PathLike[str],
     output: str | os.PathLike[str],
     level: Callable[[SnapshotReader, SnapshotWriter], Level],
+    names: Names | None = None,
 ) -> Images:
-    """Write the snapshot `path` anew into `output`, each window by a level of its own.
+    """Write the snapshot `path` anew into `output`, each window by a level of its own. names: new ones of kernels.
 
     Raises FormatError for what this version does not know, DamagedError, FileError.
     """
-    texts, images = Texts(keep=False), Images()
+    texts, images = Texts(keep=False), Images(names)
     with SnapshotReader(path) as reader:
         reader.require_whole()
         with SnapshotWriter(output, several_windows=reader.window_count > 0) as writer:

@@ -27,10 +27,11 @@ SHOWN_ROWS = 20  # of a comparison, whose code is shown
 def render_markdown(sources: Sources) -> str:
     """Each part as the command would print it, after a line that says what it is; then where the code differs, and the
     commands that reproduce it."""
-    return without_places("\n\n".join([*_parts(sources), f"Written by replay {__version__}"]))
+    return without_places("\n\n".join([*parts_of(sources), f"Written by replay {__version__}"]))
 
 
-def _parts(sources: Sources) -> Iterator[str]:
+def parts_of(sources: Sources) -> Iterator[str]:
+    """Of each finding."""
     files = sources.code
     for comparison in sources.comparisons:
         title, text = compare_text.headline(comparison), compare_text.render_comparison(comparison, _WIDE)
@@ -39,7 +40,7 @@ def _parts(sources: Sources) -> Iterator[str]:
             code = [found for row in comparison.rows[:SHOWN_ROWS] for found in differences(row, files)]
         yield _part(title, text, code, commands.comparison_commands(comparison))
         if not files.given and (advice := code_text.code_advice(comparison)):
-            yield _plain(advice)
+            yield plain(advice)
     for bisection in sources.bisections:
         title = bisect_text.answer(bisection)
         steps = bisection.steps if files.given else []
@@ -67,7 +68,7 @@ def _parts(sources: Sources) -> Iterator[str]:
         code = [] if result.variant is None else variant_differences(result.variant, files)
         yield _part(title, run_text.render_run(result, _WIDE), code, commands.result_commands(result))
         for name, text in [] if result.variant is None else code_text.sources_of(result.variant):
-            source = _fenced("\n".join(code_text.lines_of(text)), "cuda")
+            source = fenced("\n".join(code_text.lines_of(text)), "cuda")
             yield f"<details><summary>Source {_html(name)}</summary>\n\n{source}\n\n</details>"
 
 
@@ -75,13 +76,13 @@ def _part(title: str, text: str, code: Iterable[KernelDifference] = (), reproduc
     # The first line of the text is the title once more.
     first, _, rest = text.partition("\n")
     parts = [
-        f"### {_plain(title)}",
-        _fenced(rest.strip("\n") if first.strip() == title.strip() else text, "text"),
+        f"### {plain(title)}",
+        fenced(rest.strip("\n") if first.strip() == title.strip() else text, "text"),
     ]
     for found in code:
         parts += ["\n".join(_code(found))]
     if lines := list(reproduce):
-        parts += ["To reproduce, with the files that are named here:", _fenced("\n".join(lines), "sh")]
+        parts += ["To reproduce, with the files that are named here:", fenced("\n".join(lines), "sh")]
     return "\n\n".join(parts)
 
 
@@ -93,20 +94,20 @@ def _code(found: KernelDifference) -> Iterator[str]:
         yield "| of the machine code | A | B |\n| --- | ---: | ---: |"
         yield from (f"| {' | '.join(row)} |" for row in found.resources)
         yield ""
-    yield from (f"{_plain(shown(note, 400))}\n" for note in found.notes)
+    yield from (f"{plain(shown(note, 400))}\n" for note in found.notes)
     for listing in found.listings:
-        yield f"{_plain(listing.summary)}\n"
+        yield f"{plain(listing.summary)}\n"
         if listing.opcodes:
-            yield f"{_plain(code_text.opcodes(listing))}\n"
+            yield f"{plain(code_text.opcodes(listing))}\n"
         if listing.lines:
             lines = [shown(line) for line in listing.lines]
             lines += [f"@ ... {listing.more:,} more lines"] if listing.more else []
-            yield _fenced("\n".join(lines), "diff") + "\n"
-            yield f"{_plain(code_text.LEGEND)}\n"
+            yield fenced("\n".join(lines), "diff") + "\n"
+            yield f"{plain(code_text.LEGEND)}\n"
     yield "</details>"
 
 
-def _fenced(text: str, language: str) -> str:
+def fenced(text: str, language: str) -> str:
     """A fence that is longer than any in the text: nothing in it is Markdown."""
     longest, run = 0, 0
     for character in text:
@@ -116,7 +117,7 @@ def _fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text of one line that is neither Markdown nor HTML."""
     return "".join(
         f"\\{character}" if character in r"\`*_{}[]<>()#+|&~" else character for character in shown(text)

@@ -77,7 +77,7 @@ def _facts(info: SnapshotInfo) -> list[tuple[str, str]]:
         if rank := environment.details.get("rank"):
             pairs.append(("rank", shown(rank)))
         pairs.append(("ended with", _exit(environment.exit_status)))
-        pairs.append(("device", _devices(environment)))
+        pairs.append(("device", devices_line(environment)))
     if info.windows:
         pairs.append(("windows", f"{len(info.windows):,}, together:"))
     if summary is not None:
@@ -96,7 +96,8 @@ def _exit(status: int | None) -> str:
     return "" if status == 0 else f"exit status {status}"
 
 
-def _devices(environment: Environment) -> str:
+def devices_line(environment: Environment) -> str:
+    """The devices of a capture, and their driver."""
     names = [
         f"{shown(device.name, 80)} (sm_{shown(device.compute_capability).replace('.', '')})"
         for device in environment.devices

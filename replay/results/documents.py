@@ -153,6 +153,9 @@ REDACT = _document(
     "redact --json",
     "What was taken out of a snapshot, how that was proven, and what can still be read.",
 )
+ATTACH = _document(
+    "attach", "results.attached:Attached", "attach --json", "The folder for an issue, and what is in it."
+)
 VERIFY = _document(
     "verify", "inspection.listed:VerifyPrinted", "verify --json", "Whether a snapshot is whole."
 )
@@ -210,6 +213,6 @@ LISTS = {subject: _listed(subject, model, about) for subject, model, about in _L
 
 ALL: tuple[Document, ...] = (
     CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, REDACT,
-    RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK,
+    ATTACH, RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK,
     EXPLANATION, REPORT, HISTORY, BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
 )  # fmt: skip

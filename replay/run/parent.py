@@ -16,6 +16,7 @@ from replay.engine.placing import layouts
 from replay.engine.placing.memory import STAY_ADVICE
 from replay.errors import EngineError, ReplayError, UsageError, WorkerError
 from replay.inspection.kernels import captured_kernels
+from replay.inspection.pieces import require_contents
 from replay.outputs.tolerance import Tolerance
 from replay.planning.spans import is_global, plan_spans
 from replay.results import schema
@@ -31,7 +32,7 @@ from replay.run.result import (
 from replay.run.supervisor import WorkerProcess
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import is_own
-from replay.snapshot.schema import Environment, Kernel, Range, Summary, all_of, first_of, from_wire
+from replay.snapshot.schema import Environment, Kernel, Range, all_of, first_of, from_wire
 from replay.snapshot.windows import choose_window
 from replay.timing.stopping import StoppingParameters
 from replay.variants.model import Variant
@@ -111,10 +112,7 @@ def run_snapshot(
             )
         choose_window(reader, options.window)
         facts = snapshot_facts(reader, options.window)
-        summary = first_of(reader, Summary)
-        if summary is not None and summary.redacted == "shapes":
-            raise EngineError("holds no contents of memory, so it cannot be replayed", where=path,
-                              next="ask for one that was redacted with --level noise")  # fmt: skip
+        require_contents(reader)
         environment = first_of(reader, Environment)
         application = application_facts(reader, environment)
         kernels = [kernel.demangled or kernel.name for kernel in all_of(reader, Kernel)]
