@@ -153,6 +153,13 @@ REDACT = _document(
     "redact --json",
     "What was taken out of a snapshot, how that was proven, and what can still be read.",
 )
+MINIMISATION = _document(
+    "minimise",
+    "minimising.model:Minimisation",
+    "minimise --json",
+    "How far a snapshot was made smaller, and the symptom that it shows.",
+    private=True,
+)
 VERIFY = _document(
     "verify", "inspection.listed:VerifyPrinted", "verify --json", "Whether a snapshot is whole."
 )
@@ -210,6 +217,6 @@ LISTS = {subject: _listed(subject, model, about) for subject, model, about in _L
 
 ALL: tuple[Document, ...] = (
     CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, REDACT,
-    RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK,
+    MINIMISATION, RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK,
     EXPLANATION, REPORT, HISTORY, BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
 )  # fmt: skip
