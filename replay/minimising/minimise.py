@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from replay.compare.rounds import RoundLimits
@@ -79,7 +79,7 @@ def minimise(
             laboratory.begin(windows)
             state.save()
         before = _counts(path, laboratory.cuts.window)
-        passes = Passes(laboratory, options.run)
+        passes = Passes(laboratory, _asked(options))
         reason = ""
         try:
             passes.run()
@@ -103,6 +103,13 @@ def minimise(
     )  # fmt: skip
 
 
+def _asked(options: MinimiseOptions) -> RunOptions:
+    """How the CPU driver is asked what is touched: as the side whose outputs are expected is replayed."""
+    beside = options.symptom in ("slower", "wrong")
+    variant = options.a if beside or options.a != Variant() else options.b
+    return replace(options.run, driver="emulator", variant=replace(variant, driver="", device=None))
+
+
 def _counts(path: Path, window: int | None) -> tuple[int, int]:
     """Calls in the window, and ranges."""
     with SnapshotReader(path) as reader:
@@ -113,8 +120,6 @@ def _counts(path: Path, window: int | None) -> tuple[int, int]:
 
 def _symptom(options: MinimiseOptions, progress: Callable[[str], None]) -> Symptom:
     """Raises UsageError."""
-    from dataclasses import replace
-
     kind, equals, command = options.symptom.partition("=")
     if (kind == "exec") != bool(equals) or kind not in {name.partition("=")[0] for name in SYMPTOMS}:
         raise UsageError(

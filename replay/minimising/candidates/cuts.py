@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal, NamedTuple
 
 Dimensions = tuple[int, int, int]
+Fill = Literal["zeros", "pattern"]
 
 
 class Piece(NamedTuple):
@@ -19,7 +20,7 @@ class Piece(NamedTuple):
     number: int
     begin: int
     end: int
-    fill: Literal["zeros", "pattern"] = "zeros"
+    fill: Fill = "zeros"
 
 
 @dataclass(frozen=True)

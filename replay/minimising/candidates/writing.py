@@ -224,16 +224,15 @@ class _Writing:
     def _range(self, item: Range) -> Range:
         before, after = item.before, item.after if self._cuts.outputs else None
         cut = self._pieces.get(("range", item.id))
-        if cut is None or before is None:
-            before = before and self._copied(before)
-            after = after and self._copied(after)
-        else:
-            if after is not None:
-                after = self._after(before, after, cut)
-            before = self._filled(before, cut)
         path = self._outputs.ranges.get(item.id)
-        if path is not None and after is not None and path.stat().st_size == after.size_bytes:
+        if after is not None and path is not None and path.stat().st_size == after.size_bytes:
             after = self._left(item.id, path)
+        elif after is not None and before is not None and cut is not None:
+            after = self._after(before, after, cut)
+        elif after is not None:
+            after = self._copied(after)
+        if before is not None:
+            before = self._copied(before) if cut is None else self._filled(before, cut)
         return replace(item, before=before, after=after)
 
     def _filled(self, contents: Contents, cut: Sequence[Piece]) -> Contents:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect, Role
 from replay.inspection.pieces import pieces, read_chunk
-from replay.minimising.candidates.cuts import Piece
+from replay.minimising.candidates.cuts import Fill, Piece
 from replay.minimising.candidates.writing import PATTERN_BYTES
 from replay.minimising.passes.known import gaps
 from replay.planning.spans import is_array, is_global
@@ -19,7 +19,6 @@ from replay.snapshot.schema import ZERO_DIGEST, Attachment, Call, Census, Conten
 if TYPE_CHECKING:
     from replay.run.touched import Runs
 
-LEAST_BYTES = 4096  # of a stretch that is looked at by itself
 MOST_STRETCHES = 256
 _WORD_BYTES = 8
 
@@ -64,9 +63,10 @@ def stretches(
     ranges: list[Range],
     calls: list[Call],
     census: Iterable[Census],
-    fill: Literal["zeros", "pattern"],
+    fill: Fill,
+    least: int,
 ) -> list[Piece]:
-    """What is not zero, in pieces that are cut where pointers are."""
+    """What is not zero, in pieces of `least` bytes or more that are cut where pointers are."""
     pointers: dict[int, list[int]] = {}
     for item in census:
         if not item.kind.startswith("call"):
@@ -79,7 +79,7 @@ def stretches(
     ]
     sources += [("call", call.number, value) for call in calls for value in _given(call)]
     total = sum(_size(value) for _, _, value in sources)
-    step = max(LEAST_BYTES, total // MOST_STRETCHES)
+    step = max(least, total // MOST_STRETCHES)
     found = []
     for of, number, value in sources:
         holes = sorted(pointers.get(number, ())) if of == "range" else []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from replay.api import extents
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import Effect
+from replay.api.vocabulary import Effect, Work
 from replay.errors import EngineError
 from replay.run.parent import RunOptions, run_snapshot
 from replay.run.touched import SETTING, copied, events, meet, runs_of
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Touched:
-    """read, written: bytes of memory. launches: of each launch of the window in order, what it read and wrote; those of
-    a second replay follow."""
+    """read: bytes of memory that kernels and waits read. copied: those that copies read, of the replay itself, too.
+    launches: of each launch of the window in order, what it read and wrote; those of a second replay follow."""
 
     read: Runs
-    written: Runs
+    copied: Runs
     launches: list[tuple[Runs, Runs]]
 
 
@@ -35,7 +35,7 @@ def touched(path: Path, options: RunOptions, window: int | None, folder: Path) -
     file = folder / "touched"
     file.unlink(missing_ok=True)
     options = dataclasses.replace(
-        options, driver="emulator", timing=None, window=window, counters=False,
+        options, timing=None, window=window, counters=False,
         environment={**options.environment, SETTING: str(file)},
     )  # fmt: skip
     try:
@@ -52,16 +52,14 @@ def touched(path: Path, options: RunOptions, window: int | None, folder: Path) -
 
 def _of(items: Iterable[dict[str, Any]]) -> Touched:
     read: list[Any] = []
-    written: list[Any] = []
+    copies: list[Any] = []
     launches = []
     for item in items:
         if "awaited" in item:
             begin, size = item["awaited"]
             read.append([begin, begin + size])
         elif "copied" in item:
-            to, source = copied(item)
-            written.append(to)
-            read.append(source)
+            copies.append(copied(item)[1])
         else:
             sides: tuple[list[Any], list[Any]] = ([], [])
             for _, _, writes, space, runs in item["sites"]:
@@ -69,8 +67,18 @@ def _of(items: Iterable[dict[str, Any]]) -> Touched:
                     sides[writes].append(runs)
             launches.append((runs_of(sides[0]), runs_of(sides[1])))
             read += sides[0]
-            written += sides[1]
-    return Touched(runs_of(read), runs_of(written), launches)
+    return Touched(runs_of(read), runs_of(copies), launches)
+
+
+def read_by(calls: Iterable[Call], found: Touched) -> Runs:
+    """What a window reads: its kernels, and its copies by what they are given; where that does not say how far they
+    reach, all that was copied."""
+    pieces = [found.read]
+    for call in calls:
+        if not is_launch(call) and by_symbol()[call.function].work == Work.COPY:
+            sides = _plain(call)
+            pieces.append(found.copied if sides is None else sides[0])
+    return runs_of(pieces)
 
 
 def is_launch(call: Call) -> bool:
@@ -118,11 +126,22 @@ def _plain(call: Call) -> tuple[Runs, Runs] | None:
 
 def given(call: Call) -> set[int]:
     """Handles and addresses that a call gave out."""
-    return {
-        int.from_bytes(value, "little")
-        for value in call.outputs.values()
-        if isinstance(value, bytes) and len(value) == 8
-    } - {0}
+    outputs = (value for value in call.outputs.values() if isinstance(value, bytes) and len(value) == 8)
+    return {int.from_bytes(value, "little") for value in outputs} - {0}
+
+
+def with_dependents(calls: list[Call], numbers: Iterable[int]) -> set[int]:
+    """These calls, and all that take a handle that one of them gave out."""
+    gone, handles = set(numbers), set[int]()
+    for call in calls:
+        if call.number in gone or not handles.isdisjoint(call.arguments):
+            gone.add(call.number)
+            row = by_symbol()[call.function]
+            value = call.outputs.get(row.gives.name) if row.gives is not None else None
+            handles |= {int.from_bytes(value, "little")} - {0} if isinstance(value, bytes) else set()
+        elif handles:
+            handles -= given(call)
+    return gone
 
 
 def without_use(calls: list[Call], section: str, needed: set[int]) -> set[int]:
@@ -141,6 +160,9 @@ def without_use(calls: list[Call], section: str, needed: set[int]) -> set[int]:
             if call.section != section or call.number in gone | needed or is_launch(call):
                 continue
             objects = given(call)
+            row = by_symbol()[call.function]
+            if row.gives is not None and row.gives.element == "CUcontext":
+                continue  # which all calls are made in
             used = {word for word in call.arguments if word in made}
             kept = {handle for one in calls if one.number not in gone for handle in given(one)}
             if (objects and not objects & taken) or (not objects and used and not used & kept):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -9,12 +10,21 @@ from replay.errors import ImageError
 from replay.images import usable_modules
 from replay.inspection.launches import Launch, launches
 from replay.inspection.pieces import read_contents
-from replay.minimising.candidates.cuts import Dimensions, Piece
+from replay.minimising.candidates.cuts import Dimensions, Fill, Piece
 from replay.minimising.candidates.text import bodies, functions
 from replay.minimising.laboratory import Laboratory
 from replay.minimising.passes.contents import stretches, unread
 from replay.minimising.passes.halving import halve, smallest
-from replay.minimising.passes.known import Touched, feeding, is_launch, reached, touched, without_use
+from replay.minimising.passes.known import (
+    Touched,
+    feeding,
+    is_launch,
+    reached,
+    read_by,
+    touched,
+    with_dependents,
+    without_use,
+)
 from replay.run.parent import RunOptions
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Census, Image, Kernel, Range, all_of
@@ -109,7 +119,10 @@ class Passes:
 
     def _pieces(self, found: Touched) -> frozenset[Piece]:
         now = self._now()
-        return self.laboratory.cuts.pieces | frozenset(unread(now.ranges, now.window, found.read))
+        place = self.laboratory.first.place
+        shown = [] if place is None else [[place[0], sum(place)]]  # which must stay, read or not
+        read = runs_of([read_by(now.window, found), shown])
+        return self.laboratory.cuts.pieces | frozenset(unread(now.ranges, now.window, read))
 
     def _calls(self) -> None:
         now, first = self._now(), self.laboratory.first
@@ -117,21 +130,33 @@ class Passes:
         order = [call for call in window if is_launch(call)]
         found = self._touched() if len(window) > 1 else None
         attempt = self._without("calls")
-        if (
-            found is not None
-            and order
-            and len(found.launches) in (len(order), 2 * len(order), len(order) - 1)
-        ):
-            last = None
-            if not self.laboratory.symptom.compares:
-                last = order[min(len(found.launches), len(order) - 1)].number
-            if first.place is not None or last is not None:
-                gone = feeding(window, found.launches, first.place, last)
-                kept = [call for call in now.calls if call.number not in gone]
-                needed = self._needed(now, kept)
-                attempt(gone | without_use(kept, "window", needed)) or attempt(gone)
-        left = [call.number for call in self._now().window]
-        halve(left, lambda part: len(part) < len(self._now().window) and attempt(part))
+        for last in self._at_fault(order, found):
+            assert found is not None
+            gone = feeding(window, found.launches, first.place, last)
+            kept = [call for call in now.calls if call.number not in gone]
+            needed = self._needed(now, kept)
+            if attempt(gone | without_use(kept, "window", needed)) or attempt(gone):
+                break
+        now = self._now()
+        numbers = {call.number for call in now.window}
+
+        def without(part: list[int]) -> bool:
+            gone = with_dependents(now.calls, part)
+            return not numbers <= gone | self.laboratory.cuts.calls and attempt(gone)
+
+        halve([call.number for call in now.window], without)
+
+    def _at_fault(self, order: list[Call], found: Touched | None) -> list[int | None]:
+        """Launches of which one may be at fault; None for what is seen at a place in memory. Nothing where the launches
+        that the CPU driver told of are not those of the window."""
+        first, count = self.laboratory.first, len(found.launches) if found is not None else 0
+        if first.call is not None or first.place is not None:
+            return [first.call] if count in (len(order), 2 * len(order)) else []
+        if self.laboratory.symptom.compares or not 0 < count <= len(order):
+            return []
+        return [
+            call.number for call in order[count - 1 : count + 1]
+        ]  # an error ends it in this one or the next
 
     def _needed(self, now: Contents, calls: list[Call]) -> set[int]:
         here = reached(calls, now.ranges, now.census)
@@ -141,7 +166,12 @@ class Passes:
         now = self._now()
         attempt = self._without("calls")
         attempt(without_use(now.calls, "setup", self._needed(now, now.calls)))
-        halve([call.number for call in self._now().calls if call.section == "setup"], attempt)
+        now = self._now()
+        window = {call.number for call in now.window}
+        halve(
+            [call.number for call in now.calls if call.section == "setup"],
+            lambda part: not window & (gone := with_dependents(now.calls, part)) and attempt(gone),
+        )
 
     def _memory(self) -> None:
         now = self._now()
@@ -155,11 +185,12 @@ class Passes:
 
     def _values(self) -> None:
         """Zeros for what is left, or a few bytes again and again."""
-        for fill in ("zeros", "pattern"):
+        plan: tuple[tuple[Fill, int], ...] = (("zeros", 4096), ("zeros", 256), ("pattern", 256))
+        for fill, least in plan:
             now = self._now()
             with SnapshotReader(self.laboratory.best) as reader:
                 choose_window(reader, self.laboratory.cuts.window if reader.window_count else None)
-                pieces = stretches(reader, now.ranges, now.window, now.census, fill)
+                pieces = stretches(reader, now.ranges, now.window, now.census, fill, least)
             halve(pieces, self._without("pieces"))
 
     # -- shapes -------------------------------------------------------------------------------------------------
@@ -258,4 +289,14 @@ class Passes:
                 (digest, number) for number in sorted(inside)
                 if lines[number].strip() and (digest, number) not in gone
             ]  # fmt: skip
-            halve(left, attempt)
+            halve(left, lambda part: _is_balanced(lines[number] for _, number in part) and attempt(part))  # noqa: B023
+
+
+def _is_balanced(lines: Iterable[str]) -> bool:
+    """Whether no brace is left alone when these lines go."""
+    open_, text = 0, "".join(lines)
+    for brace in re.findall("[{}]", text):
+        open_ += 1 if brace == "{" else -1
+        if open_ < 0:
+            return False
+    return not open_

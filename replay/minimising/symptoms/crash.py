@@ -49,13 +49,14 @@ class Crash(Symptom):
         found = _ERROR.search(error.what)
         if found is None or "returned" not in error.what:
             return Sighting(False, f"it cannot be replayed: {error.what}", could_not=True)
-        return self._sighting(found[0], error.what, "")
+        words = error.what.partition("(")[2].removesuffix(")")  # of the driver; which call met it is chance
+        return self._sighting(found[0], words or error.what, "")
 
     def _sighting(self, error: str, words: str, kernel: str) -> Sighting:
         place = place_of(words)
         if self._finding and place is None:
             return Sighting(False, f"{words}; no instruction is named")
-        key = [error, place["kernel"] if place else kernel, place["line"] if place else ""]
-        if self._finding and place is not None:
-            key.append(_NUMBER.sub("N", words[: place.start()]))
-        return Sighting(True, words, key)
+        key = [error, place["kernel"] if place else kernel]
+        if place is not None:  # where it was is a part of it, and how far from an allocation
+            key += [place["line"], _NUMBER.sub("N", words[: place.start()].partition(";")[0])]
+        return Sighting(True, words if error in words else f"{error}: {words}", key)

@@ -52,7 +52,7 @@ def saved_in(folder: Path) -> Outputs:
     found = Outputs()
     for buffer in read_json(folder / "manifest.json", MAXIMUM_MANIFEST_BYTES)["buffers"]:
         for file in buffer["files"]:
-            name = file["name"]
+            name = file["file"]
             memory, call = _MEMORY.match(name), _CALL.search(buffer["label"])
             if memory:
                 found.ranges[int(memory[1])] = folder / name

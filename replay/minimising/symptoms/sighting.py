@@ -15,13 +15,15 @@ from replay.minimising.candidates.writing import Outputs
 class Sighting:
     """shown: whether the symptom was there. what: it, or what was there instead, for people. key: what must be equal
     where it is the same symptom. change: its size, with its sign, where it has one; at least half of it must stay.
-    place: captured address and bytes of where it is seen, where that is known. could_not: no replay came so far."""
+    place: captured address and bytes of where it is seen, call: number of the launch that is at fault, where these are
+    known. could_not: no replay came so far."""
 
     shown: bool
     what: str
     key: list[str] = field(default_factory=list)
     change: float = 0.0
     place: tuple[int, int] | None = None
+    call: int | None = None
     could_not: bool = False
 
     def why_not(self, now: Sighting) -> str:

@@ -39,4 +39,5 @@ class Slower(Symptom):
             return Sighting(False, f"{row.verdict}{f' ({row.reason})' if row.reason else ''}")
         kernel = row.launches[0].kernel if row.launches else row.kernel
         what = f"{kernel} is slower: {(row.ratio - 1) * 100:+.2f} % of the window"
-        return Sighting(True, what, [kernel], math.log(row.ratio))
+        call = row.launches[0].call if row.launches else None
+        return Sighting(True, what, [kernel], math.log(row.ratio), call=call)
