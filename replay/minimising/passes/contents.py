@@ -19,7 +19,7 @@ from replay.snapshot.schema import ZERO_DIGEST, Attachment, Call, Census, Conten
 if TYPE_CHECKING:
     from replay.run.touched import Runs
 
-MOST_STRETCHES = 256
+MOST_STRETCHES = 1024
 _WORD_BYTES = 8
 
 
@@ -58,6 +58,13 @@ def _size(value: Attachment) -> int:
     return len(value) if isinstance(value, bytes) else 0
 
 
+def _stored_size(value: Attachment) -> int:
+    """Without chunks of zeros."""
+    if isinstance(value, Contents):
+        return sum(size for _, digest, size in pieces(value) if digest != ZERO_DIGEST)
+    return _size(value)
+
+
 def stretches(
     reader: SnapshotReader,
     ranges: list[Range],
@@ -78,7 +85,7 @@ def stretches(
         ("range", item.id, item.before) for item in ranges if item.before is not None
     ]
     sources += [("call", call.number, value) for call in calls for value in _given(call)]
-    total = sum(_size(value) for _, _, value in sources)
+    total = sum(_stored_size(value) for _, _, value in sources)
     step = max(least, total // MOST_STRETCHES)
     found = []
     for of, number, value in sources:

@@ -100,12 +100,11 @@ def feeding(
         if call.number == last:
             begun = True
             wanted += [] if sides is None else [sides[0]]
-            continue
-        if sides is None:
-            continue
-        if begun and meet(sides[1], runs_of(wanted)):
+        elif not begun and is_launch(call):
+            unneeded.add(call.number)
+        elif sides is not None and begun and meet(sides[1], runs_of(wanted)):
             wanted.append(sides[0])
-        elif len(sides[1]) or not begun or is_launch(call):
+        elif sides is not None and (len(sides[1]) or not begun or is_launch(call)):
             unneeded.add(call.number)
     return unneeded
 

@@ -26,6 +26,7 @@ from replay.minimising.passes.known import (
     without_use,
 )
 from replay.run.parent import RunOptions
+from replay.run.touched import runs_of
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Census, Image, Kernel, Range, all_of
 from replay.snapshot.windows import choose_window
@@ -134,6 +135,8 @@ class Passes:
             assert found is not None
             gone = feeding(window, found.launches, first.place, last)
             kept = [call for call in now.calls if call.number not in gone]
+            if not any(call.section == "window" for call in kept):
+                continue
             needed = self._needed(now, kept)
             if attempt(gone | without_use(kept, "window", needed)) or attempt(gone):
                 break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ def test_a_worker_that_dies(search) -> None:
 
 
 def test_one_wrong_element(search) -> None:
-    found = search(planted("", after=b"\x07"), "wrong", maximum_replays=REPLAYS)
+    found = search(planted("st.global.u32 [%a+256], %h;", after=b"\x07"), "wrong", maximum_replays=REPLAYS)
     assert "offset 256" in found.what
     assert found.calls == (5, 1)
     assert found.shown == 1
@@ -63,7 +64,7 @@ def test_a_nan_where_a_number_was(search) -> None:
 def test_outputs_that_differ_each_time(search) -> None:
     found = search(planted("mov.u64 %c, %globaltimer; st.global.u64 [%a+256], %c;"), "nondeterministic",
                    maximum_replays=REPLAYS)  # fmt: skip
-    assert found.calls == (5, 1)
+    assert found.calls[1] < 5
     assert found.shown
 
 
@@ -95,14 +96,12 @@ def test_wrong_beside_another_side(search, other_code: Path) -> None:
 
 
 def test_what_a_command_says(search, tmp_path: Path) -> None:
-    """The command wants the name of the second kernel, which no launch needs."""
+    """The command wants the second launch."""
     script = tmp_path / "check.py"
     script.write_text(
         "import sys\nfrom replay.snapshot.contents import Snapshot\n"
         "with Snapshot(sys.argv[1]) as opened:\n"
         "    sys.exit(0 if any(item.number == 7 for item in opened.calls()) else 1)\n"
     )
-    import sys
-
-    found = search(planted(""), f"exec={sys.executable} {script}", maximum_replays=REPLAYS)
+    found = search(planted(""), f"exec={sys.executable} {script}", maximum_replays=12)
     assert found.calls == (5, 1)
