@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from replay import interrupts
@@ -31,8 +31,8 @@ class BudgetOver(Exception):  # noqa: N818 (no error: what is there is kept)
 
 @dataclass
 class Laboratory:
-    """best: the smallest file so far, the source or the output. cuts: what is gone from it. replays, budget_s: at most,
-    in this command; None: no limit."""
+    """maximum_replays, budget_s: in this command; None: no limit. best: the smallest file so far, the source or the
+    output."""
 
     source: Path
     output: Path
@@ -42,7 +42,6 @@ class Laboratory:
     progress: Callable[[str], None]
     maximum_replays: int | None = None
     budget_s: float | None = None
-    passes: list[PassDone] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._begin_s = time.monotonic()
@@ -50,7 +49,6 @@ class Laboratory:
         self.best = self.output if any(self.state.tried.values()) else self.source
         self.original_bytes = os.stat(self.source).st_size
         self.bytes = os.stat(self.best).st_size
-        self.cuts = Cuts(window=self.state.window)
         self._tried = self._kept = 0
         self._name = ""
 
@@ -59,6 +57,11 @@ class Laboratory:
         """What the start showed."""
         assert self.state.first is not None
         return self.state.first
+
+    @property
+    def cuts(self) -> Cuts:
+        """What is gone from the best file."""
+        return self.state.cuts
 
     @property
     def votes(self) -> int:
@@ -81,8 +84,8 @@ class Laboratory:
             found = self._first_look(window)
             seen.append((window, found))
             if found.shown:
-                self.state.first, self.state.window, self.state.replays = found, window, self.replays
-                self.cuts = Cuts(window=window)
+                self.state.first, self.state.replays = found, self.replays
+                self.state.cuts = Cuts(window=window)
                 return
         instead = "; ".join(
             found.what if window is None else f"window {window}: {found.what}" for window, found in seen[:4]
@@ -117,16 +120,21 @@ class Laboratory:
         self.state.rate = keys.count(usual) / len(looks)
         return next(one for one in looks if one.shown and tuple(one.key) == usual)
 
-    def begin_pass(self, name: str) -> None:
-        """What is tried from now on."""
-        self.end_pass()
+    def run_pass(self, name: str, do: Callable[[], None]) -> None:
+        """Everything that one pass tries, unless an earlier command has done it. Raises BudgetOver."""
+        if any(item.name == name for item in self.state.passes):
+            return
         self._name, self._tried, self._kept = name, 0, 0
+        do()
+        self.state.passes.append(self._done())
+        self.state.save()
 
-    def end_pass(self) -> None:
-        """Note down what it did."""
-        if self._name:
-            self.passes.append(PassDone(self._name, self._tried, self._kept, self.bytes))
-        self._name = ""
+    def _done(self) -> PassDone:
+        return PassDone(self._name, self._tried, self._kept, self.bytes)
+
+    def passes(self, finished: bool) -> list[PassDone]:
+        """What each did. finished: whether the last one came to its end."""
+        return self.state.passes if finished else [*self.state.passes, self._done()]
 
     def attempt(self, cuts: Cuts, *, smaller: bool = True) -> bool:
         """Whether the symptom is still there with these cuts, which are kept then. smaller: the file must be no larger
@@ -144,10 +152,10 @@ class Laboratory:
             kept = self._is_kept(cuts, smaller)
             self._kept += kept
             self.state.tried[key], self.state.replays = kept, self.replays
+            if kept:
+                self.state.cuts = cuts
             self.state.save()
-        if self.state.tried[key]:
-            self.cuts = cuts
-        return self.state.tried[key]
+        return self.state.tried[key] and cuts == self.cuts
 
     def _require_budget(self) -> None:
         if self.maximum_replays is not None and self.symptom.replays >= self.maximum_replays:
@@ -189,7 +197,6 @@ class Laboratory:
 
     def finish(self) -> tuple[int, int]:
         """Look at the output once more; how often, and how often it showed the symptom. Raises EngineError."""
-        self.end_pass()
         if self.best == self.source:
             made = self.folder / "copy.rsnap"
             shutil.copyfile(self.source, made)

@@ -99,7 +99,7 @@ def minimise(
     return Minimisation(
         output, symptom.name, laboratory.first.what, laboratory.original_bytes, os.stat(output).st_size, looks, shown,
         laboratory.votes, laboratory.replays, round(time.monotonic() - begin_s, 3), not reason, reason,
-        (before[0], after[0]), (before[1], after[1]), laboratory.passes, passes.notes,
+        (before[0], after[0]), (before[1], after[1]), laboratory.passes(not reason), passes.notes,
     )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from replay.errors import FormatError, UsageError
+from replay.minimising.candidates.cuts import Cuts
+from replay.minimising.model import PassDone
 from replay.minimising.symptoms.sighting import Sighting
 from replay.reading import read_json
 from replay.results.store import write_whole
@@ -18,16 +20,17 @@ MAXIMUM_BYTES = 64 << 20
 
 @dataclass
 class State:
-    """tried: whether a candidate was kept, by the digest of its cuts. first: what the start showed. rate: of the looks
-    at the start, how many did. window: the one that shows it, of several. replays: so far."""
+    """tried: whether a candidate was kept, by the digest of its cuts. cuts: what is gone from the output. passes: those
+    that have ended. first: what the start showed. rate: of the looks at the start, how many did. replays: so far."""
 
     path: Path
     question: dict[str, Any]
     first: Sighting | None = None
     rate: float = 1.0
-    window: int | None = None
     replays: int = 0
     tried: dict[str, bool] = field(default_factory=dict)
+    cuts: Cuts = Cuts()  # noqa: RUF009 (frozen)
+    passes: list[PassDone] = field(default_factory=list)
 
     @classmethod
     def of(cls, output: Path, question: dict[str, Any]) -> State:
@@ -51,7 +54,8 @@ class State:
                 **value["first"], place=None if place is None else (int(place[0]), int(place[1]))
             )
             state.rate, state.replays, state.tried = float(value["rate"]), int(value["replays"]), tried
-            state.window = None if value["window"] is None else int(value["window"])
+            state.cuts = Cuts.of_plain(value["cuts"])
+            state.passes = [PassDone(**item) for item in value["passes"]]
         except (ValueError, KeyError, TypeError, AttributeError, FormatError, IndexError):
             raise FormatError("is no state of `replay minimise`", where=state.path,
                               next="remove it to begin again") from None  # fmt: skip
@@ -60,7 +64,8 @@ class State:
     def save(self) -> None:
         """Replace the file; a crash in the middle leaves the state before."""
         if self.first is not None:
-            value = {"format": FORMAT, **asdict(self), "path": None}
+            value = {"format": FORMAT, **vars(self), "path": None, "first": asdict(self.first),
+                     "cuts": self.cuts.plain(), "passes": [asdict(item) for item in self.passes]}  # fmt: skip
             write_whole(self.path, json.dumps(value).encode())
 
     def remove(self) -> None:

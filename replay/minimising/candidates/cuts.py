@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 Dimensions = tuple[int, int, int]
 Fill = Literal["zeros", "pattern"]
@@ -40,13 +40,31 @@ class Cuts:
     images: tuple[tuple[str, int], ...] = ()
     lines: frozenset[tuple[str, int]] = frozenset()
 
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            name: sorted(value) if isinstance(value, frozenset) else value
+            for name, value in vars(self).items()
+        }
+
+    @classmethod
+    def of_plain(cls, value: dict[str, Any]) -> Cuts:
+        """What `plain` gave. Raises ValueError, KeyError or TypeError when it is something else."""
+        return cls(
+            window=value["window"],
+            calls=frozenset(map(int, value["calls"])),
+            ranges=frozenset(map(int, value["ranges"])),
+            pieces=frozenset(Piece(*piece) for piece in value["pieces"]),
+            outputs=bool(value["outputs"]),
+            grids=tuple((int(call), (int(x), int(y), int(z))) for call, (x, y, z) in value["grids"]),
+            shared=tuple((int(call), int(size)) for call, size in value["shared"]),
+            images=tuple((str(digest), int(number)) for digest, number in value["images"]),
+            lines=frozenset((str(digest), int(line)) for digest, line in value["lines"]),
+        )
+
     def digest(self) -> str:
         """Equal for equal cuts, in every process."""
-        plain = {
-            name: sorted(value) if isinstance(value, frozenset) else value
-            for name, value in asdict(self).items()
-        }
-        return hashlib.blake2b(json.dumps(plain).encode(), digest_size=12).hexdigest()
+        return hashlib.blake2b(json.dumps(self.plain()).encode(), digest_size=12).hexdigest()
 
 
 def pieces_of(pieces: Iterable[Piece]) -> dict[tuple[str, int], list[Piece]]:

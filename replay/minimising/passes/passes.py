@@ -73,8 +73,7 @@ class Passes:
             ("PTX functions", self._functions),
             ("PTX lines", self._lines),
         ):
-            self.laboratory.begin_pass(name)
-            do()
+            self.laboratory.run_pass(name, do)
 
     def _now(self) -> Contents:
         laboratory = self.laboratory

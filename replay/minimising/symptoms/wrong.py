@@ -126,7 +126,11 @@ class Nondeterministic(Symptom):
             return Sighting(False, f"outputs {verification.verdict}")
         if first is not None and (outputs.ranges or outputs.hosts):
             candidate.remake(outputs)
-        return Sighting(True, f"{label} differs between two replays", [label])
+        places = (
+            item.mismatches[0] for item in verification.differences if item.label == label and item.mismatches
+        )
+        place = next(((item.address, len(item.expected) // 2) for item in places), None)
+        return Sighting(True, f"{label} differs between two replays", [label], place=place)
 
 
 def take_outputs(side: Side, candidate: Candidate) -> str:

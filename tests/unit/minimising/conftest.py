@@ -48,8 +48,8 @@ def planted(fault: str, *, after: bytes = b"", launches: int = 5) -> SnapshotFac
     factory.kernels.append(
         Kernel("work", "work", factory.images[0].digest, slots, launches, [4, 1, 1], [1, 1, 1], 0)
     )
-    noise = random.Random(1).randbytes(BYTES)
     for number in range(1, launches + 1):
+        noise = random.Random(number).randbytes(BYTES)
         address = BASE + number * 2 * BYTES
         left = bytearray(noise)
         left[4:8] = noise[:4]

@@ -10,7 +10,7 @@ import pytest
 
 from .conftest import WORK, planted
 
-REPLAYS = 8  # enough for memory and calls
+REPLAYS = 6  # enough for memory and calls
 OUT_OF_BOUNDS = "st.global.u32 [%a+65536], %h;"
 
 
