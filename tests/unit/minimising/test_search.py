@@ -88,7 +88,7 @@ def test_an_interrupted_search_goes_on_where_it_was(searched, tmp_path: Path) ->
     second = Holds(4, 8)
     found = searched(second)
     assert second.others < whole.others
-    assert found.replays == first.others + second.others
+    assert found.replays > second.others
     assert [item.name for item in found.passes] == [item.name for item in whole_found.passes]
     assert found.file_bytes == whole_found.file_bytes
     assert not (tmp_path / "small.rsnap.state").exists()
