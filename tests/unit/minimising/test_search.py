@@ -156,6 +156,16 @@ def test_a_command_that_ends_by_a_signal_ends_the_search(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["x.rsnap"]
 
 
+def test_what_a_command_started_ends_with_its_time(tmp_path: Path) -> None:
+    source = planted("").write(tmp_path / "x.rsnap")
+    command = f"exec=sh -c 'sleep 1000 & echo $! > {tmp_path}/child; wait'"
+    with pytest.raises(GateFailed, match="did not end within"):
+        minimise(source, tmp_path / "y.rsnap", MinimiseOptions(command, RunOptions(timeout_s=0.3)))
+    child = int((tmp_path / "child").read_text())
+    status = Path(f"/proc/{child}/stat")  # it may wait for init to bury it
+    assert not status.exists() or status.read_text().split()[2] == "Z"
+
+
 def test_halving_takes_few_steps() -> None:
     tried: list[list[int]] = []
 
