@@ -35,6 +35,7 @@ BENCHMARKS = {
     "long windows": ["capture.py", "--long", "10000,100000,1000000", "--rounds", "1"],
     "replaying": ["replaying.py", "--rounds", "3"],
     "emulator": ["emulator.py", "--rounds", "3"],
+    "minimise": ["minimise.py"],
     "history": ["history.py", "--results", "20000"],
 }
 Nights = dict[str, list[tuple[str, float]]]  # for each figure its values, with their times, oldest first

@@ -113,6 +113,7 @@ enum note {
   NOTE_COPIED_TO_COMPARE = 20,
   NOTE_DEVICE_ERROR = 21,
   NOTE_REDACTED = 22,
+  NOTE_MINIMISED = 23,
 };
 
 enum node_type {

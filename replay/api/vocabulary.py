@@ -186,6 +186,7 @@ class NoteCode(enum.IntEnum):
     # Work before this call, or of it, left an error: its CUresult, and what the driver said of it
     DEVICE_ERROR = 21
     REDACTED = 22  # by `replay redact`: the text says what was taken out, and whose outputs are kept
+    MINIMISED = 23  # by `replay minimise`: the text says whose outputs are kept
 
 
 # Environment of the application under capture: written by `replay capture`, read by the shim.

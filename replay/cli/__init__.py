@@ -46,6 +46,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "baseline": "Set or show the times that later results are compared with.",
     },
     "Share": {
+        "minimise": "Make a snapshot smaller, as long as it shows the same symptom.",
         "redact": "Write a snapshot without what should not be passed on, and prove that it does the same.",
         "attach": "Make the folder for an issue: snapshot, text, page and checksums.",
         "export": "Write a window as a C++ or Python program of its own.",

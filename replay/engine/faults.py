@@ -75,14 +75,14 @@ def _one_line(words: str) -> str:
     return ", ".join(line.strip() for line in _latest(words).splitlines())
 
 
-def _place(words: str) -> re.Match[str] | None:
+def place_of(words: str) -> re.Match[str] | None:
     return _PLACE.search(_one_line(words))
 
 
 def outcome(expected: Fault, code: int, call: int, words: str, kernels: Sequence[str]) -> ReplayedFault:
     """What became of the error of a window. code: CUresult that the replay met, 0 for none; call: number of the call
     that returned it, 0 for the end of the window. words: of the replay's driver. kernels: that the window launches."""
-    there, here = _place(expected.words), _place(words)
+    there, here = place_of(expected.words), place_of(words)
     kernel = here["kernel"] if here else there["kernel"] if there else kernels[0] if len(kernels) == 1 else ""
     reason = ""
     if not code:

@@ -219,17 +219,7 @@ class _Rewriting:
         shapes = self._shapes.get(self._names.kernel(arguments.get("f", 0))) if "f" in arguments else None
         if not shapes:
             return call
-        config = find_struct(call.inputs, "config", CUlaunchConfig)
-        if config is not None:
-            key = part_key("config", 0)
-            return replace(call, inputs={**call.inputs, key: bytes(reshaped(config, shapes))})
-        config = reshaped(CUlaunchConfig(*(arguments.get(name, 0) for name in SHAPE_FIELDS)), shapes)
-        row = by_symbol()[call.function].parameters
-        changed = [
-            getattr(config, parameter.name) if parameter.name in SHAPE_FIELDS else word
-            for parameter, word in zip(row, call.arguments, strict=False)
-        ]
-        return replace(call, arguments=changed)
+        return with_shapes(call, shapes)
 
     def _described(self, call: Call, data: bytes) -> bytes:
         """The description of a graph with other shapes in its kernel nodes."""
@@ -245,6 +235,21 @@ class _Rewriting:
             # Equal parameters are equal nodes: handle of the function, shape, and addresses of this process.
             data = data.replace(node.parameters, changed)
         return data
+
+
+def with_shapes(call: Call, shapes: Iterable[Shape]) -> Call:
+    """The launch of a kernel with another geometry."""
+    config = find_struct(call.inputs, "config", CUlaunchConfig)
+    if config is not None:
+        return replace(call, inputs={**call.inputs, part_key("config", 0): bytes(reshaped(config, shapes))})
+    row = by_symbol()[call.function].parameters
+    arguments = named_arguments(call, (parameter.name for parameter in row))
+    config = reshaped(CUlaunchConfig(*(arguments.get(name, 0) for name in SHAPE_FIELDS)), shapes)
+    changed = [
+        getattr(config, parameter.name) if parameter.name in SHAPE_FIELDS else word
+        for parameter, word in zip(row, call.arguments, strict=False)
+    ]
+    return replace(call, arguments=changed)
 
 
 def reshaped(given: Any, shapes: Iterable[Shape]) -> Any:

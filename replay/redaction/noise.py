@@ -18,8 +18,9 @@ from replay.redaction.noising import Choices, Noising
 from replay.redaction.proof import Prover
 from replay.redaction.rewriting import MAXIMUM_IMAGE_BYTES, Images, rewrite
 from replay.redaction.values import FORMATS
-from replay.redaction.words import Touches, Words, runs_of, words_of
+from replay.redaction.words import Touches, Words, words_of
 from replay.run.parent import declared_types
+from replay.run.touched import runs_of
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Change, Image, Range, all_of, first_of
 from replay.snapshot.windows import choose_window, each_window

@@ -31,7 +31,7 @@ from replay.snapshot.schema import (
 )
 
 if TYPE_CHECKING:
-    from replay.redaction.words import Runs
+    from replay.run.touched import Runs
 
 _UNREAD, _EXACT = 0, 255  # codes of bytes; between them, those of element types
 _WORD_BYTES = 8

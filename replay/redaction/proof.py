@@ -10,10 +10,10 @@ from pathlib import Path
 from replay.drivers import find_driver
 from replay.errors import EngineError, WorkerError
 from replay.redaction.model import Proof
-from replay.redaction.words import SETTING
 from replay.results.run.timing import WindowCounters
 from replay.results.schema import RunResult
 from replay.run.parent import DEFAULT_TIMEOUT_S, RunOptions, run_snapshot
+from replay.run.touched import SETTING
 from replay.snapshot.windows import list_windows
 
 

@@ -3,18 +3,13 @@ replayed."""
 
 from __future__ import annotations
 
-import fcntl
-import glob
 import os
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import mkdtemp
 
 from replay import interrupts
-from replay.beside import SUFFIX
 from replay.errors import FileError, GateFailed, UsageError
 from replay.inspection.exposure import exposure
 from replay.redaction.model import LEVELS, Proof, RedactedBuffer, Redaction
@@ -24,6 +19,7 @@ from replay.redaction.owners import binaries
 from replay.redaction.proof import Prover
 from replay.redaction.rewriting import Level, rewrite
 from replay.redaction.shapes import Shapes
+from replay.results.workplace import workplace
 from replay.run.parent import DEFAULT_TIMEOUT_S
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.contents import Snapshot
@@ -106,32 +102,3 @@ def _check(path: Path, output: Path, options: RedactOptions) -> None:
                          next="which outputs it leaves is not known before")  # fmt: skip
     if output.exists() and path.exists() and os.path.samefile(path, output):
         raise FileError("is the snapshot itself", where=output, next="give another name with -o")
-
-
-@contextmanager
-def workplace(output: Path) -> Iterator[Path]:
-    """A private folder beside `output`, which goes away with what is in it. Those that killed processes left go, too:
-    who works in one holds a lock on it. Raises FileError."""
-    pattern = f".{glob.escape(output.name)}.????????{SUFFIX}"
-    for left in glob.glob(os.path.join(glob.escape(str(output.parent)), pattern)):
-        with suppress(OSError):
-            descriptor = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left, ignore_errors=True)
-            finally:
-                os.close(descriptor)
-    try:
-        with interrupts.held():
-            folder = Path(mkdtemp(SUFFIX, f".{output.name}.", output.parent))
-            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        raise FileError.of(error, output.parent) from None
-    try:
-        with suppress(OSError):  # where a folder knows no locks, nothing is removed
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield folder
-    finally:
-        with interrupts.held():
-            shutil.rmtree(folder, ignore_errors=True)
-            os.close(lock)

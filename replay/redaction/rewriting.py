@@ -26,10 +26,10 @@ from replay.snapshot import schema
 from replay.snapshot.calls import CONSTANT_INPUTS
 from replay.snapshot.container import DIGEST_BYTES, SnapshotReader, SnapshotWriter
 from replay.snapshot.container.objects import BLOCK_KIND, CHUNK_KINDS, KINDS_IN_BLOCKS, in_block
+from replay.snapshot.extract import copy_contents
 from replay.snapshot.schema import (
     CHUNK_BYTES,
     KINDS,
-    ZERO_DIGEST,
     Attachment,
     Call,
     Change,
@@ -58,13 +58,7 @@ class Level:
 
     def copied(self, contents: Contents) -> Contents:
         """The same contents, in the new file."""
-        left = contents.size_bytes
-        for digest in contents.chunk_digests():
-            length = min(CHUNK_BYTES, left)
-            left -= length
-            if digest != ZERO_DIGEST and not self.writer.holds(digest):
-                self.writer.write_chunk(self.reader.chunk(digest, length))
-        return contents
+        return copy_contents(contents, self.reader, self.writer)
 
     def range_(self, item: Range) -> Range:
         """An allocation with its contents before and after the window."""

@@ -3,7 +3,6 @@ window on the CPU driver says what each instruction touched, `flows.py` what bec
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,46 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replay.errors import EngineError
 from replay.redaction.flows import Flow, Node, flow_of
+from replay.run.touched import copied, events, meet, runs_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from replay.run.touched import Runs
 
-    Runs = NDArray[np.uint64]  # of shape (n, 2): first and end, ascending, apart
-
-SETTING = "REPLAY_EMULATOR_TOUCHED"
-SCHEMA = "replay.emulator.touched/1"
-MAXIMUM_BYTES = 1 << 30  # of what the driver wrote
 _MAXIMUM_PAIRS = 4_000_000  # of stores and loads that are compared with each other
 _Place = tuple[str, ...]  # ("global",), or ("shared", kernel)
-
-
-def runs_of(pieces: Iterable[Any]) -> Runs:
-    """Joined runs of bytes, of many in any order."""
-    import numpy
-
-    arrays = [numpy.asarray(piece, "u8").reshape(-1, 2) for piece in pieces]
-    every = numpy.concatenate([numpy.empty((0, 2), "u8"), *arrays])
-    if len(every) < 2:
-        return every
-    every = every[numpy.argsort(every[:, 0], kind="stable")]
-    ends = numpy.maximum.accumulate(every[:, 1])
-    first = numpy.concatenate([[True], every[1:, 0] > ends[:-1]])
-    last = numpy.concatenate([first[1:], [True]])
-    return numpy.stack([every[first, 0], ends[last]], axis=1)
-
-
-def meet(one: Runs, other: Runs) -> bool:
-    """Whether two have a byte in common."""
-    import numpy
-
-    if not len(one) or not len(other):
-        return False
-    after = numpy.searchsorted(other[:, 1], one[:, 0], side="right")
-    inside = after < len(other)
-    return bool((other[after[inside], 0] < one[inside, 1]).any())
 
 
 @dataclass
@@ -78,32 +45,16 @@ class Touches:
     def read_file(cls, path: Path) -> Touches:
         """What the CPU driver wrote. Raises EngineError."""
         found = cls()
-        if not path.exists():
-            raise EngineError("the CPU driver did not say what the window touched", where=path)
-        if path.stat().st_size > MAXIMUM_BYTES:
-            raise EngineError(
-                f"the window touches memory in too many places: {path.stat().st_size >> 20} MiB of them",
-                next="capture fewer launches, or use --level paths or shapes",
-            )
-        with open(path, encoding="ascii") as file:
-            for line in file:
-                found._take(json.loads(line))
+        for item in events(path, "capture fewer launches, or use --level paths or shapes"):
+            found._take(item)
         return found
 
     def _take(self, item: dict[str, Any]) -> None:
-        if item["schema"] != SCHEMA:
-            raise EngineError(f"the CPU driver wrote {item['schema']}", next="use the one of this version")
         if "awaited" in item:
             begin, size = item["awaited"]
             self.awaited.append([begin, begin + size])
         elif "copied" in item:
-            to, to_row, to_slice, source, row, slice_, width, height, depth = item["copied"]
-            places = [(y, z) for z in range(depth) for y in range(height)]
-            pair = [
-                [[base + y * row_bytes + z * slice_bytes + side for side in (0, width)] for y, z in places]
-                for base, row_bytes, slice_bytes in ((to, to_row, to_slice), (source, row, slice_))
-            ]
-            self.copies.append((runs_of(pair[:1]), runs_of(pair[1:])))
+            self.copies.append(copied(item))
         else:
             for text, line, written, space, runs in item["sites"]:
                 key = item["texts"][text], line

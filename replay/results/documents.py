@@ -156,6 +156,13 @@ REDACT = _document(
 ATTACH = _document(
     "attach", "results.attached:Attached", "attach --json", "The folder for an issue, and what is in it."
 )
+MINIMISATION = _document(
+    "minimise",
+    "minimising.model:Minimisation",
+    "minimise --json",
+    "How far a snapshot was made smaller, and the symptom that it shows.",
+    private=True,
+)
 VERIFY = _document(
     "verify", "inspection.listed:VerifyPrinted", "verify --json", "Whether a snapshot is whole."
 )
@@ -213,6 +220,6 @@ LISTS = {subject: _listed(subject, model, about) for subject, model, about in _L
 
 ALL: tuple[Document, ...] = (
     CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, REDACT,
-    ATTACH, RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK,
+    ATTACH, MINIMISATION, RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK,
     EXPLANATION, REPORT, HISTORY, BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
 )  # fmt: skip

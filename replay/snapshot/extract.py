@@ -31,18 +31,20 @@ def extract(path: str | os.PathLike[str], window: int, output: str | os.PathLike
             for kind, value in reader.chosen_objects():
                 if kind not in (*CHUNK_KINDS, "window"):
                     for contents in _contents_in(value):
-                        _copy(contents, reader, writer)
+                        copy_contents(contents, reader, writer)
                     writer.write(kind, value)
     return writer.statistics.file_bytes
 
 
-def _copy(contents: Contents, reader: SnapshotReader, writer: SnapshotWriter) -> None:
+def copy_contents(contents: Contents, reader: SnapshotReader, writer: SnapshotWriter) -> Contents:
+    """The same contents, in another file."""
     left = contents.size_bytes
     for digest in contents.chunk_digests():
         length = min(CHUNK_BYTES, left)
         left -= length
         if digest != ZERO_DIGEST and not writer.holds(digest):
             writer.write_chunk(reader.chunk(digest, length))
+    return contents
 
 
 def _contents_in(value: Any) -> Iterator[Contents]:

@@ -7,7 +7,8 @@ import zlib
 import pytest
 
 from replay.redaction.flows import flow_of
-from replay.redaction.words import Touches, meet, runs_of, words_of
+from replay.redaction.words import Touches, words_of
+from replay.run.touched import meet, runs_of
 
 
 def text(body: str, more: str = "") -> str:

@@ -1,0 +1,1 @@
+"""A smaller snapshot: what is cut from one, and how it is written."""

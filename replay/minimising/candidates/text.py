@@ -1,0 +1,41 @@
+"""PTX without some of its lines. They are left blank, so that all others keep their number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from replay.images.ptx import statements
+
+_HEAD = re.compile(r"\.(?:entry|func)\b")
+_NAME = re.compile(r"\.(entry|func)\b\s*(?:\([^)]*\)\s*)?([A-Za-z_$%][\w$%]*)")
+
+
+def without_lines(data: bytes, lines: Collection[int]) -> bytes:
+    """The text with these lines (from 0) blank."""
+    if not lines:
+        return data
+    return b"\n".join(b"" if number in lines else line for number, line in enumerate(data.split(b"\n")))
+
+
+def functions(text: str) -> dict[str, tuple[int, int]]:
+    """The first line and the line after the last of each function and kernel that has a body. Raises ImageError."""
+    found = {}
+    end = 0
+    for header, body in statements(text):
+        match = _NAME.search(header)
+        if match is not None and body is not None:
+            begins = [one.start() for one in _HEAD.finditer(text, end, body[0])]
+            if begins:
+                found[match[2]] = (text.count("\n", 0, begins[-1]), text.count("\n", 0, body[1]) + 1)
+        end = body[1] if body is not None else end
+    return found
+
+
+def bodies(text: str) -> list[tuple[int, int]]:
+    """Lines inside of the bodies of functions, without those of their braces. Raises ImageError."""
+    return [
+        (text.count("\n", 0, body[0]) + 1, text.count("\n", 0, body[1]))
+        for header, body in statements(text)
+        if body is not None and _NAME.search(header)
+    ]

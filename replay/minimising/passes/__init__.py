@@ -1,0 +1,1 @@
+"""What is tried, in the order in which it is tried."""

@@ -1,0 +1,1 @@
+"""What a replay shows, and whether it is the same as at the start."""
