@@ -1,0 +1,295 @@
+// mma and wmma.mma. Products are exact. A sum of f32 begins with c and takes the products in the order of k, each
+// added with one rounding to nearest; f16 results are rounded once more, at the end. Integers are exact, f64 is a chain
+// of fma. The registers of a fragment become matrices of one type, and every shape is the same loop over them.
+#ifdef __FMA__
+#include <immintrin.h>
+#endif
+
+#include "exec/matrix/whole_warp.hpp"
+#include "exec/operations/narrow_functions.hpp"
+
+namespace emulator::EMULATOR_ISA {
+
+namespace {
+
+constexpr u32 most_elements = 1024; // of any operand
+
+template <typename F> void for_each_row_of_tile(const Fragment &f, u32 r, F then) {
+  for (u32 g = 0; g < 8; ++g)
+    for (u32 t = 0; t < 4; ++t)
+      then((g * 4 + t) * f.elements, u32{f.tile[r].row} + g, u32{f.tile[r].column} + t * f.step);
+}
+
+// The elements of register r, lane by lane, to their places; and back.
+template <typename T>
+[[gnu::always_inline]] inline void scatter(const Fragment &f, u32 r, const T *values, T *matrix, u32 row_pitch,
+                                           u32 column_pitch) {
+  for_each_row_of_tile(f, r, [&](u32 from, u32 row, u32 column) {
+    for (u32 e = 0; e < f.elements; ++e)
+      matrix[row * row_pitch + (column + e) * column_pitch] = values[from + e];
+  });
+}
+template <typename T>
+[[gnu::always_inline]] inline void gather(const Fragment &f, u32 r, T *values, const T *matrix, u32 row_pitch) {
+  for_each_row_of_tile(f, r, [&](u32 to, u32 row, u32 column) {
+    for (u32 e = 0; e < f.elements; ++e)
+      values[to + e] = matrix[row * row_pitch + column + e];
+  });
+}
+
+template <typename T> f32 widest_of(u32 code) { return widest<T>(code); }
+struct NarrowTable {
+  alignas(64) f32 value[256];
+  explicit NarrowTable(f32 (*widen_code)(u32)) {
+    for (u32 code = 0; code < 256; ++code)
+      value[code] = widen_code(code);
+  }
+};
+
+template <typename T> void widen_bytes(const u32 *row, f32 *values) {
+  static const NarrowTable table(widest_of<T>);
+  const u8 *bytes = reinterpret_cast<const u8 *>(row);
+  for (u32 k = 0; k < 4 * lanes_per_warp; ++k)
+    values[k] = table.value[bytes[k]];
+}
+
+template <typename T> void widen_halves(const u32 *row, f32 *values) {
+  const u16 *halves = reinterpret_cast<const u16 *>(row);
+  EACH_HALF(h) values[h] = widen(T{halves[h]});
+}
+
+// The elements of one register of all lanes as f32, which holds each exactly.
+[[gnu::noinline]] void widen_row(MatrixElement element, const u32 *row, f32 *values) {
+  const u8 *bytes = reinterpret_cast<const u8 *>(row);
+  switch (element) {
+  case MatrixElement::f16:
+    return widen_halves<f16>(row, values);
+  case MatrixElement::bf16:
+    return widen_halves<bf16>(row, values);
+  case MatrixElement::tf32: // the digits that tf32 lacks are not looked at
+    EACH_LANE(l) values[l] = bit_cast<f32>(row[l] & 0xffffe000);
+    return;
+  case MatrixElement::e4m3:
+    return widen_bytes<e4m3>(row, values);
+  case MatrixElement::e5m2:
+    return widen_bytes<e5m2>(row, values);
+  case MatrixElement::e3m2:
+    return widen_bytes<e3m2>(row, values);
+  case MatrixElement::e2m3:
+    return widen_bytes<e2m3>(row, values);
+  case MatrixElement::e2m1:
+    return widen_bytes<e2m1>(row, values);
+  case MatrixElement::s8:
+    for (u32 k = 0; k < 4 * lanes_per_warp; ++k)
+      values[k] = static_cast<s8>(bytes[k]);
+    return;
+  case MatrixElement::u8:
+    for (u32 k = 0; k < 4 * lanes_per_warp; ++k)
+      values[k] = bytes[k];
+    return;
+  case MatrixElement::s4:
+    for (u32 k = 0; k < 8 * lanes_per_warp; ++k)
+      values[k] = static_cast<s8>(bytes[k / 2] << (k % 2 ? 0 : 4)) >> 4;
+    return;
+  case MatrixElement::u4:
+    for (u32 k = 0; k < 8 * lanes_per_warp; ++k)
+      values[k] = bytes[k / 2] >> (k % 2 ? 4 : 0) & 15;
+    return;
+  default:
+    return;
+  }
+}
+
+// Registers of an operand are in the program's list of extras: D, A, B, C, one after the other.
+struct Operands {
+  const uint32_t *d, *a, *b, *c;
+  Operands(const Warp &w, const Instruction *i, const MatrixForm &form)
+      : d(w.program->extra.data() + i->extra), a(d + form.d.registers), b(a + form.a.registers),
+        c(b + form.b.registers) {}
+};
+
+// b with the elements of a row of B, those of one k, side by side.
+void widen_operands(Warp &w, const MatrixForm &form, const Operands &at, f32 *a, f32 *b) {
+  alignas(64) f32 values[8 * lanes_per_warp];
+  for (u32 r = 0; r < form.a.distinct; ++r) {
+    widen_row(form.a_element, w.row<u32>(at.a[r]), values);
+    scatter(form.a, r, values, a, form.k, 1);
+  }
+  for (u32 r = 0; r < form.b.distinct; ++r) {
+    widen_row(form.b_element, w.row<u32>(at.b[r]), values);
+    scatter(form.b, r, values, b, 1, form.n);
+  }
+}
+
+typedef f32 Lanes8 __attribute__((vector_size(32)));
+
+// Exact: f32 holds every product, so that a product and a sum are one rounding.
+template <bool Exact> [[gnu::always_inline]] inline void add_product(Lanes8 &sum, f32 a, const Lanes8 &b) {
+#ifdef __FMA__
+  sum = reinterpret_cast<Lanes8>(
+      _mm256_fmadd_ps(_mm256_set1_ps(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(sum)));
+#else
+  if constexpr (Exact)
+    sum = a * b + sum;
+  else
+    for (u32 j = 0; j < 8; ++j)
+      sum[j] = __builtin_fmaf(a, b[j], sum[j]);
+#endif
+}
+
+// c += a * b; m and n are multiples of 8.
+template <bool Exact>
+[[gnu::noinline]] void multiply_floats(const f32 *a, const f32 *b, f32 *c, u32 m, u32 n, u32 k) {
+  constexpr u32 rows = 8;
+  for (u32 column = 0; column < n; column += 8)
+    for (u32 row = 0; row < m; row += rows) {
+      Lanes8 sum[rows];
+      for (u32 r = 0; r < rows; ++r)
+        std::memcpy(&sum[r], c + (row + r) * n + column, sizeof sum[r]);
+      for (u32 p = 0; p < k; ++p) {
+        Lanes8 values;
+        std::memcpy(&values, b + p * n + column, sizeof values);
+        for (u32 r = 0; r < rows; ++r)
+          add_product<Exact>(sum[r], a[(row + r) * k + p], values);
+      }
+      for (u32 r = 0; r < rows; ++r)
+        std::memcpy(c + (row + r) * n + column, &sum[r], sizeof sum[r]);
+    }
+}
+
+void multiply_as_floats(Warp &w, const MatrixForm &form, const Operands &at) {
+  alignas(64) f32 a[most_elements], b[most_elements], c[most_elements], values[2 * lanes_per_warp];
+  widen_operands(w, form, at, a, b);
+  for (u32 r = 0; r < form.c.distinct; ++r) {
+    if (form.half_c)
+      widen_halves<f16>(w.row<u32>(at.c[r]), values);
+    else
+      std::memcpy(values, w.row<f32>(at.c[r]), sizeof(f32) * lanes_per_warp);
+    scatter(form.c, r, values, c, form.n, 1);
+  }
+  if (form.a_element == MatrixElement::bf16 || form.a_element == MatrixElement::tf32)
+    multiply_floats<false>(a, b, c, form.m, form.n, form.k);
+  else
+    multiply_floats<true>(a, b, c, form.m, form.n, form.k);
+  for (u32 r = 0; r < form.d.distinct; ++r) {
+    gather(form.d, r, values, c, form.n);
+    if (form.half_d) {
+      u16 *halves = w.row<u16>(at.d[r]);
+      EACH_HALF(h) halves[h] = narrow<f16>(values[h]).bits;
+    } else {
+      f32 *to = w.row<f32>(at.d[r]);
+      EACH_LANE(l) to[l] = canonical(values[l]);
+    }
+  }
+}
+
+// Adds sums, from 0, to the integers of C.
+void add_integers(Warp &w, const MatrixForm &form, const Operands &at, const s32 *sums) {
+  s32 values[lanes_per_warp];
+  for (u32 r = 0; r < form.d.distinct; ++r) {
+    gather(form.d, r, values, sums, form.n);
+    const s32 *c = w.row<s32>(at.c[r]);
+    s32 *d = w.row<s32>(at.d[r]);
+    for (u32 l = 0; l < lanes_per_warp; ++l) {
+      s64 sum = s64{c[l]} + values[l];
+      if (form.saturate)
+        sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
+      d[l] = static_cast<s32>(sum);
+    }
+  }
+}
+
+// Of up to 128 products of bytes: below 2^24, where f32 has every integer.
+void multiply_integers(Warp &w, const MatrixForm &form, const Operands &at) {
+  alignas(64) f32 a[most_elements], b[most_elements], c[most_elements] = {};
+  s32 sums[most_elements];
+  widen_operands(w, form, at, a, b);
+  multiply_floats<true>(a, b, c, form.m, form.n, form.k);
+  for (u32 p = 0; p < form.m * form.n; ++p)
+    sums[p] = static_cast<s32>(c[p]);
+  add_integers(w, form, at, sums);
+}
+
+// Words of 32 elements.
+void multiply_bits(Warp &w, const MatrixForm &form, const Operands &at) {
+  u32 a[most_elements], b[most_elements], words = form.k / 32;
+  s32 sums[most_elements];
+  for (u32 r = 0; r < form.a.distinct; ++r)
+    scatter(form.a, r, w.row<u32>(at.a[r]), a, words, 1);
+  for (u32 r = 0; r < form.b.distinct; ++r)
+    scatter(form.b, r, w.row<u32>(at.b[r]), b, words, 1);
+  for (u32 row = 0; row < form.m; ++row)
+    for (u32 column = 0; column < form.n; ++column) {
+      s32 sum = 0;
+      for (u32 p = 0; p < words; ++p) {
+        u32 x = a[row * words + p], y = b[column * words + p];
+        sum += __builtin_popcount(form.and_bits ? x & y : x ^ y);
+      }
+      sums[row * form.n + column] = sum;
+    }
+  add_integers(w, form, at, sums);
+}
+
+void multiply_doubles(Warp &w, const MatrixForm &form, const Operands &at) {
+  f64 a[most_elements], b[most_elements], c[most_elements], values[lanes_per_warp];
+  for (u32 r = 0; r < form.a.distinct; ++r)
+    scatter(form.a, r, w.row<f64>(at.a[r]), a, form.k, 1);
+  for (u32 r = 0; r < form.b.distinct; ++r)
+    scatter(form.b, r, w.row<f64>(at.b[r]), b, form.k, 1);
+  for (u32 r = 0; r < form.c.distinct; ++r)
+    scatter(form.c, r, w.row<f64>(at.c[r]), c, form.n, 1);
+  for (u32 row = 0; row < form.m; ++row)
+    for (u32 column = 0; column < form.n; ++column)
+      for (u32 p = 0; p < form.k; ++p)
+        c[row * form.n + column] =
+            __builtin_fma(a[row * form.k + p], b[column * form.k + p], c[row * form.n + column]);
+  for (u32 r = 0; r < form.d.distinct; ++r) {
+    gather(form.d, r, values, c, form.n);
+    f64 *to = w.row<f64>(at.d[r]);
+    EACH_LANE(l) to[l] = canonical(values[l]);
+  }
+}
+
+const Instruction *multiply(Warp &w, const Instruction *i) {
+  if (!has_whole_warp(w, i, "mma"))
+    return nullptr;
+  const MatrixForm &form = w.program->matrices[static_cast<size_t>(i->immediate)];
+  Operands at(w, i, form);
+  auto count = [&](MatrixKind kind) {
+    w.counters->matrix_products[static_cast<size_t>(kind)] += u64{form.m} * form.n * form.k;
+  };
+  switch (form.a_element) {
+  case MatrixElement::f64:
+    count(MatrixKind::float64);
+    multiply_doubles(w, form, at);
+    break;
+  case MatrixElement::b1:
+    count(MatrixKind::bit);
+    multiply_bits(w, form, at);
+    break;
+  case MatrixElement::s8:
+  case MatrixElement::u8:
+    count(MatrixKind::int8);
+    multiply_integers(w, form, at);
+    break;
+  case MatrixElement::s4:
+  case MatrixElement::u4:
+    count(MatrixKind::int4);
+    multiply_integers(w, form, at);
+    break;
+  default:
+    count(form.a_element == MatrixElement::tf32   ? MatrixKind::tf32
+          : form.a_element < MatrixElement::tf32 ? MatrixKind::half
+                                                 : MatrixKind::float8);
+    multiply_as_floats(w, form, at);
+  }
+  for (u32 r = form.d.distinct; r < form.d.registers; ++r)
+    std::memcpy(w.row<u32>(at.d[r]), w.row<u32>(at.d[r - form.d.distinct]), 4 * lanes_per_warp);
+  return i + 1;
+}
+
+} // namespace
+
+void add_multiply(OperationTable &t) { t.add("mma", {multiply, ptx::Type::none, {}, 0}); }
+
+} // namespace emulator::EMULATOR_ISA
