@@ -67,7 +67,7 @@ def products() -> Iterator[Product]:
 
 
 PRODUCTS = list(products())
-HEAD = ".version 8.7\n.target sm_120a\n.address_size 64\n"
+HEAD = ".version 8.7\n.target sm_90\n.address_size 64\n"
 
 
 def lane_bytes(product: Product, operand: str) -> int:
