@@ -14,26 +14,42 @@ namespace {
 
 constexpr u32 most_elements = 1024; // of any operand
 
-template <typename F> void for_each_row_of_tile(const Fragment &f, u32 r, F then) {
+// Calls then(lane's first element in its register, row, column, elements) for each lane, the last with a constant.
+template <u32 Elements, typename F>
+[[gnu::always_inline]] inline void for_each_lane_of(const Fragment &f, u32 r, F then) {
+  u32 row = f.tile[r].row, column = f.tile[r].column, step = f.step;
   for (u32 g = 0; g < 8; ++g)
     for (u32 t = 0; t < 4; ++t)
-      then((g * 4 + t) * f.elements, u32{f.tile[r].row} + g, u32{f.tile[r].column} + t * f.step);
+      then((g * 4 + t) * Elements, row + g, column + t * step, std::integral_constant<u32, Elements>());
+}
+template <typename F> [[gnu::always_inline]] inline void for_each_lane(const Fragment &f, u32 r, F then) {
+  switch (f.elements) {
+  case 1:
+    return for_each_lane_of<1>(f, r, then);
+  case 2:
+    return for_each_lane_of<2>(f, r, then);
+  case 4:
+    return for_each_lane_of<4>(f, r, then);
+  default:
+    return for_each_lane_of<8>(f, r, then);
+  }
 }
 
 // The elements of register r, lane by lane, to their places; and back.
-template <typename T>
-[[gnu::always_inline]] inline void scatter(const Fragment &f, u32 r, const T *values, T *matrix, u32 row_pitch,
-                                           u32 column_pitch) {
-  for_each_row_of_tile(f, r, [&](u32 from, u32 row, u32 column) {
-    for (u32 e = 0; e < f.elements; ++e)
-      matrix[row * row_pitch + (column + e) * column_pitch] = values[from + e];
+template <typename T> void scatter(const Fragment &f, u32 r, const T *values, T *matrix, u32 pitch) {
+  for_each_lane(f, r, [=](u32 from, u32 row, u32 column, auto elements) {
+    std::memcpy(matrix + row * pitch + column, values + from, elements * sizeof(T));
   });
 }
-template <typename T>
-[[gnu::always_inline]] inline void gather(const Fragment &f, u32 r, T *values, const T *matrix, u32 row_pitch) {
-  for_each_row_of_tile(f, r, [&](u32 to, u32 row, u32 column) {
-    for (u32 e = 0; e < f.elements; ++e)
-      values[to + e] = matrix[row * row_pitch + column + e];
+template <typename T> void scatter_transposed(const Fragment &f, u32 r, const T *values, T *matrix, u32 pitch) {
+  for_each_lane(f, r, [=](u32 from, u32 row, u32 column, auto elements) {
+    for (u32 e = 0; e < elements; ++e)
+      matrix[(column + e) * pitch + row] = values[from + e];
+  });
+}
+template <typename T> void gather(const Fragment &f, u32 r, T *values, const T *matrix, u32 pitch) {
+  for_each_lane(f, r, [=](u32 to, u32 row, u32 column, auto elements) {
+    std::memcpy(values + to, matrix + row * pitch + column, elements * sizeof(T));
   });
 }
 
@@ -113,11 +129,11 @@ void widen_operands(Warp &w, const MatrixForm &form, const Operands &at, f32 *a,
   alignas(64) f32 values[8 * lanes_per_warp];
   for (u32 r = 0; r < form.a.distinct; ++r) {
     widen_row(form.a_element, w.row<u32>(at.a[r]), values);
-    scatter(form.a, r, values, a, form.k, 1);
+    scatter(form.a, r, values, a, form.k);
   }
   for (u32 r = 0; r < form.b.distinct; ++r) {
     widen_row(form.b_element, w.row<u32>(at.b[r]), values);
-    scatter(form.b, r, values, b, 1, form.n);
+    scatter_transposed(form.b, r, values, b, form.n);
   }
 }
 
@@ -165,7 +181,7 @@ void multiply_as_floats(Warp &w, const MatrixForm &form, const Operands &at) {
       widen_halves<f16>(w.row<u32>(at.c[r]), values);
     else
       std::memcpy(values, w.row<f32>(at.c[r]), sizeof(f32) * lanes_per_warp);
-    scatter(form.c, r, values, c, form.n, 1);
+    scatter(form.c, r, values, c, form.n);
   }
   if (form.a_element == MatrixElement::bf16 || form.a_element == MatrixElement::tf32)
     multiply_floats<false>(a, b, c, form.m, form.n, form.k);
@@ -215,9 +231,9 @@ void multiply_bits(Warp &w, const MatrixForm &form, const Operands &at) {
   u32 a[most_elements], b[most_elements], words = form.k / 32;
   s32 sums[most_elements];
   for (u32 r = 0; r < form.a.distinct; ++r)
-    scatter(form.a, r, w.row<u32>(at.a[r]), a, words, 1);
+    scatter(form.a, r, w.row<u32>(at.a[r]), a, words);
   for (u32 r = 0; r < form.b.distinct; ++r)
-    scatter(form.b, r, w.row<u32>(at.b[r]), b, words, 1);
+    scatter(form.b, r, w.row<u32>(at.b[r]), b, words);
   for (u32 row = 0; row < form.m; ++row)
     for (u32 column = 0; column < form.n; ++column) {
       s32 sum = 0;
@@ -233,11 +249,11 @@ void multiply_bits(Warp &w, const MatrixForm &form, const Operands &at) {
 void multiply_doubles(Warp &w, const MatrixForm &form, const Operands &at) {
   f64 a[most_elements], b[most_elements], c[most_elements], values[lanes_per_warp];
   for (u32 r = 0; r < form.a.distinct; ++r)
-    scatter(form.a, r, w.row<f64>(at.a[r]), a, form.k, 1);
+    scatter(form.a, r, w.row<f64>(at.a[r]), a, form.k);
   for (u32 r = 0; r < form.b.distinct; ++r)
-    scatter(form.b, r, w.row<f64>(at.b[r]), b, form.k, 1);
+    scatter(form.b, r, w.row<f64>(at.b[r]), b, form.k);
   for (u32 r = 0; r < form.c.distinct; ++r)
-    scatter(form.c, r, w.row<f64>(at.c[r]), c, form.n, 1);
+    scatter(form.c, r, w.row<f64>(at.c[r]), c, form.n);
   for (u32 row = 0; row < form.m; ++row)
     for (u32 column = 0; column < form.n; ++column)
       for (u32 p = 0; p < form.k; ++p)
