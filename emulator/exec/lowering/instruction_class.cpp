@@ -116,7 +116,9 @@ InstructionClass class_of(const Opcode &opcode) {
     return memory_class(opcode, true);
   if (opcode.mnemonic == "wmma" && !opcode.modifiers.empty() && opcode.modifiers[0] != "mma")
     return memory_class(opcode, opcode.modifiers[0] == "store");
-  if (opcode.mnemonic == "wmma")
+  if (opcode.mnemonic == "wgmma" && !opcode.has("mma_async"))
+    return Class::barrier;
+  if (opcode.mnemonic == "wmma" || opcode.mnemonic == "wgmma")
     return Class::matrix;
   if (opcode.mnemonic == "cp") {
     bool copies = has_space(opcode, "global") && has_space(opcode, "shared");

@@ -227,6 +227,7 @@ void Lowering::instruction() {
       {"movmatrix", &Lowering::move_matrix},
       {"mma", &Lowering::multiply_matrices},
       {"wmma", &Lowering::warp_matrix},
+      {"wgmma", &Lowering::multiply_of_warpgroup},
       {"activemask", &Lowering::lanes},
       {"bar", &Lowering::barrier},
       {"barrier", &Lowering::barrier},

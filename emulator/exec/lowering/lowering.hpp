@@ -123,6 +123,7 @@ private:
   void atomic_wide(const AccessForm &form, std::string_view name);
   std::pair<uint32_t, uint32_t> halves(const Operand &operand);
   void emit_product(const MatrixForm &form);
+  void multiply_of_warpgroup(Opcode &opcode);
   void move_fragment(Opcode &opcode);
   std::vector<uint32_t> fragment_rows(const Operand &list, const Fragment &fragment, ptx::Type type, bool defines);
   uint32_t combined(uint32_t predicate, std::string_view boolean, const Operand &with, bool inverted);

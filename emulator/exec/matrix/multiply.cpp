@@ -5,6 +5,9 @@
 #include <immintrin.h>
 #endif
 
+#include <algorithm>
+
+#include "exec/matrix/shared_matrix.hpp"
 #include "exec/matrix/whole_warp.hpp"
 #include "exec/operations/narrow_functions.hpp"
 
@@ -12,7 +15,7 @@ namespace emulator::EMULATOR_ISA {
 
 namespace {
 
-constexpr u32 most_elements = 1024; // of any operand
+constexpr u32 most_a = 1024, most_b = 8192, most_c = 4096; // elements of an operand
 
 // Calls then(lane's first element in its register, row, column, elements) for each lane, the last with a constant.
 template <u32 Elements, typename F>
@@ -22,7 +25,10 @@ template <u32 Elements, typename F>
     for (u32 t = 0; t < 4; ++t)
       then((g * 4 + t) * Elements, row + g, column + t * step, std::integral_constant<u32, Elements>());
 }
-template <typename F> [[gnu::always_inline]] inline void for_each_lane(const Fragment &f, u32 r, F then) {
+// Only floats are packed: T is what an element becomes.
+template <typename T, typename F> [[gnu::always_inline]] inline void for_each_lane(const Fragment &f, u32 r, F then) {
+  if constexpr (!std::is_same_v<T, f32>)
+    return for_each_lane_of<1>(f, r, then);
   switch (f.elements) {
   case 1:
     return for_each_lane_of<1>(f, r, then);
@@ -37,18 +43,18 @@ template <typename F> [[gnu::always_inline]] inline void for_each_lane(const Fra
 
 // The elements of register r, lane by lane, to their places; and back.
 template <typename T> void scatter(const Fragment &f, u32 r, const T *values, T *matrix, u32 pitch) {
-  for_each_lane(f, r, [=](u32 from, u32 row, u32 column, auto elements) {
+  for_each_lane<T>(f, r, [=](u32 from, u32 row, u32 column, auto elements) {
     std::memcpy(matrix + row * pitch + column, values + from, elements * sizeof(T));
   });
 }
 template <typename T> void scatter_transposed(const Fragment &f, u32 r, const T *values, T *matrix, u32 pitch) {
-  for_each_lane(f, r, [=](u32 from, u32 row, u32 column, auto elements) {
+  for_each_lane<T>(f, r, [=](u32 from, u32 row, u32 column, auto elements) {
     for (u32 e = 0; e < elements; ++e)
       matrix[(column + e) * pitch + row] = values[from + e];
   });
 }
 template <typename T> void gather(const Fragment &f, u32 r, T *values, const T *matrix, u32 pitch) {
-  for_each_lane(f, r, [=](u32 to, u32 row, u32 column, auto elements) {
+  for_each_lane<T>(f, r, [=](u32 to, u32 row, u32 column, auto elements) {
     std::memcpy(values + to, matrix + row * pitch + column, elements * sizeof(T));
   });
 }
@@ -116,7 +122,8 @@ template <typename T> void widen_halves(const u32 *row, f32 *values) {
   }
 }
 
-// Registers of an operand are in the program's list of extras: D, A, B, C, one after the other.
+// Registers of an operand are in the program's list of extras: D, A, B, C, one after the other; of wgmma descriptors
+// instead of A or B, D once more as C, and the predicate of C.
 struct Operands {
   const uint32_t *d, *a, *b, *c;
   Operands(const Warp &w, const Instruction *i, const MatrixForm &form)
@@ -124,17 +131,46 @@ struct Operands {
         c(b + form.b.registers) {}
 };
 
-// b with the elements of a row of B, those of one k, side by side.
-void widen_operands(Warp &w, const MatrixForm &form, const Operands &at, f32 *a, f32 *b) {
+template <typename Place>
+void widen_registers(Warp &w, MatrixElement element, const Fragment &f, const uint32_t *registers, Place place) {
   alignas(64) f32 values[8 * lanes_per_warp];
-  for (u32 r = 0; r < form.a.distinct; ++r) {
-    widen_row(form.a_element, w.row<u32>(at.a[r]), values);
-    scatter(form.a, r, values, a, form.k);
+  for (u32 r = 0; r < f.distinct; ++r) {
+    widen_row(element, w.row<u32>(registers[r]), values);
+    place(r, values);
   }
-  for (u32 r = 0; r < form.b.distinct; ++r) {
-    widen_row(form.b_element, w.row<u32>(at.b[r]), values);
-    scatter_transposed(form.b, r, values, b, form.n);
+}
+template <typename Place>
+void widen_shared(Warp &w, const Instruction *i, MatrixElement element, const Fragment &f, const SharedMatrix &from,
+                  u32 first_row, Place place) {
+  alignas(64) f32 values[8 * lanes_per_warp];
+  u32 lanes[lanes_per_warp];
+  for (u32 t = 0; t < f.distinct; ++t) {
+    from.read_tile(w, i, first_row + f.tile[t].row, f.tile[t].column, 4u / f.elements, lanes);
+    widen_row(element, lanes, values);
+    place(t, values);
   }
+}
+
+// b with the elements of a row of B, those of one k, side by side.
+void widen_operands(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at, f32 *a, f32 *b) {
+  auto put_a = [&](u32 r, const f32 *values) { scatter(form.a, r, values, a, form.k); };
+  auto put_b = [&](u32 r, const f32 *values) { scatter_transposed(form.b, r, values, b, form.n); };
+  if (form.shared_a)
+    widen_shared(w, i, form.a_element, form.a, SharedMatrix(w, i, *w.row<u64>(at.a[0]), !form.columns_a),
+                 w.index % 4 * form.m, put_a);
+  else
+    widen_registers(w, form.a_element, form.a, at.a, put_a);
+  if (form.shared_b)
+    widen_shared(w, i, form.b_element, form.b, SharedMatrix(w, i, *w.row<u64>(at.b[0]), !form.columns_b), 0, put_b);
+  else
+    widen_registers(w, form.b_element, form.b, at.b, put_b);
+  for (u32 k = 0; form.negated && k < form.m * form.k; ++k)
+    a[k] = -a[k];
+}
+
+// Whether C takes part, or the sum begins with 0.
+bool adds_c(Warp &w, const MatrixForm &form, const Operands &at) {
+  return !form.of_warpgroup || w.predicate(at.c[form.c.registers]) != 0;
 }
 
 typedef f32 Lanes8 __attribute__((vector_size(32)));
@@ -173,10 +209,12 @@ template <bool Exact>
     }
 }
 
-void multiply_as_floats(Warp &w, const MatrixForm &form, const Operands &at) {
-  alignas(64) f32 a[most_elements], b[most_elements], c[most_elements], values[2 * lanes_per_warp];
-  widen_operands(w, form, at, a, b);
-  for (u32 r = 0; r < form.c.distinct; ++r) {
+void multiply_as_floats(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at) {
+  alignas(64) f32 a[most_a], b[most_b], c[most_c], values[8 * lanes_per_warp];
+  widen_operands(w, i, form, at, a, b);
+  bool adds = adds_c(w, form, at);
+  std::fill_n(c, adds ? 0 : form.m * form.n, 0.0f);
+  for (u32 r = 0; adds && r < form.c.distinct; ++r) {
     if (form.half_c)
       widen_halves<f16>(w.row<u32>(at.c[r]), values);
     else
@@ -202,12 +240,13 @@ void multiply_as_floats(Warp &w, const MatrixForm &form, const Operands &at) {
 // Adds sums, from 0, to the integers of C.
 void add_integers(Warp &w, const MatrixForm &form, const Operands &at, const s32 *sums) {
   s32 values[lanes_per_warp];
+  bool adds = adds_c(w, form, at);
   for (u32 r = 0; r < form.d.distinct; ++r) {
     gather(form.d, r, values, sums, form.n);
     const s32 *c = w.row<s32>(at.c[r]);
     s32 *d = w.row<s32>(at.d[r]);
     for (u32 l = 0; l < lanes_per_warp; ++l) {
-      s64 sum = s64{c[l]} + values[l];
+      s64 sum = s64{adds ? c[l] : 0} + values[l];
       if (form.saturate)
         sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
       d[l] = static_cast<s32>(sum);
@@ -216,10 +255,11 @@ void add_integers(Warp &w, const MatrixForm &form, const Operands &at, const s32
 }
 
 // Of up to 128 products of bytes: below 2^24, where f32 has every integer.
-void multiply_integers(Warp &w, const MatrixForm &form, const Operands &at) {
-  alignas(64) f32 a[most_elements], b[most_elements], c[most_elements] = {};
-  s32 sums[most_elements];
-  widen_operands(w, form, at, a, b);
+void multiply_integers(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at) {
+  alignas(64) f32 a[most_a], b[most_b], c[most_c];
+  s32 sums[most_c];
+  widen_operands(w, i, form, at, a, b);
+  std::fill_n(c, form.m * form.n, 0.0f);
   multiply_floats<true>(a, b, c, form.m, form.n, form.k);
   for (u32 p = 0; p < form.m * form.n; ++p)
     sums[p] = static_cast<s32>(c[p]);
@@ -228,8 +268,8 @@ void multiply_integers(Warp &w, const MatrixForm &form, const Operands &at) {
 
 // Words of 32 elements.
 void multiply_bits(Warp &w, const MatrixForm &form, const Operands &at) {
-  u32 a[most_elements], b[most_elements], words = form.k / 32;
-  s32 sums[most_elements];
+  u32 a[most_a], b[most_a], words = form.k / 32;
+  s32 sums[most_a];
   for (u32 r = 0; r < form.a.distinct; ++r)
     scatter(form.a, r, w.row<u32>(at.a[r]), a, words);
   for (u32 r = 0; r < form.b.distinct; ++r)
@@ -247,7 +287,7 @@ void multiply_bits(Warp &w, const MatrixForm &form, const Operands &at) {
 }
 
 void multiply_doubles(Warp &w, const MatrixForm &form, const Operands &at) {
-  f64 a[most_elements], b[most_elements], c[most_elements], values[lanes_per_warp];
+  f64 a[most_a], b[most_a], c[most_a], values[lanes_per_warp];
   for (u32 r = 0; r < form.a.distinct; ++r)
     scatter(form.a, r, w.row<f64>(at.a[r]), a, form.k);
   for (u32 r = 0; r < form.b.distinct; ++r)
@@ -267,9 +307,11 @@ void multiply_doubles(Warp &w, const MatrixForm &form, const Operands &at) {
 }
 
 const Instruction *multiply(Warp &w, const Instruction *i) {
-  if (!has_whole_warp(w, i, "mma"))
-    return nullptr;
   const MatrixForm &form = w.program->matrices[static_cast<size_t>(i->immediate)];
+  if (!has_whole_warp(w, i, form.of_warpgroup ? "wgmma" : "mma"))
+    return nullptr;
+  if (form.of_warpgroup && w.index / 4 * 4 + 4 > w.launch->warps_per_block)
+    fail(w, i, LaunchStatus::illegal_instruction, "wgmma by fewer than the four warps of a warpgroup", 0);
   Operands at(w, i, form);
   auto count = [&](MatrixKind kind) {
     w.counters->matrix_products[static_cast<size_t>(kind)] += u64{form.m} * form.n * form.k;
@@ -286,18 +328,18 @@ const Instruction *multiply(Warp &w, const Instruction *i) {
   case MatrixElement::s8:
   case MatrixElement::u8:
     count(MatrixKind::int8);
-    multiply_integers(w, form, at);
+    multiply_integers(w, i, form, at);
     break;
   case MatrixElement::s4:
   case MatrixElement::u4:
     count(MatrixKind::int4);
-    multiply_integers(w, form, at);
+    multiply_integers(w, i, form, at);
     break;
   default:
     count(form.a_element == MatrixElement::tf32   ? MatrixKind::tf32
           : form.a_element < MatrixElement::tf32 ? MatrixKind::half
                                                  : MatrixKind::float8);
-    multiply_as_floats(w, form, at);
+    multiply_as_floats(w, i, form, at);
   }
   for (u32 r = form.d.distinct; r < form.d.registers; ++r)
     std::memcpy(w.row<u32>(at.d[r]), w.row<u32>(at.d[r - form.d.distinct]), 4 * lanes_per_warp);

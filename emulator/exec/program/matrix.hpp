@@ -17,7 +17,7 @@ struct MatrixTile {
 // Lane l holds in register r the elements (tile[r].row + l / 4, tile[r].column + l % 4 * step + e), e < elements. B
 // is kept with its columns as rows. A column of .b1 is a word of 32 elements.
 struct Fragment {
-  static constexpr uint32_t most_registers = 8;
+  static constexpr uint32_t most_registers = 128;
   uint8_t registers = 0; // in the operand; those after `distinct` hold the same again
   uint8_t distinct = 0;
   uint8_t elements = 1; // of a register
@@ -32,6 +32,12 @@ struct MatrixForm {
   bool half_c = false, half_d = false; // f16, not f32
   bool saturate = false;               // integers: clamp the sum
   bool and_bits = false;               // .b1: and, not exclusive or
+  // wgmma: four warps, each with 16 rows of A. What is shared is in memory, where a descriptor says; its fragment is
+  // one of tiles, not of registers.
+  bool of_warpgroup = false;
+  bool shared_a = false, shared_b = false;
+  bool columns_a = false, columns_b = false; // the elements of a column lie side by side
+  bool negated = false;                      // the product
 };
 
 } // namespace emulator

@@ -22,17 +22,21 @@ std::vector<uint32_t> Lowering::fragment_rows(const Operand &list, const Fragmen
 }
 
 void Lowering::emit_product(const MatrixForm &form) {
-  if (operand_count() != 4)
-    unsupported("with " + std::to_string(operand_count()) + " operands");
   Type type = form.a_element == MatrixElement::f64 ? Type::b64 : Type::b32;
-  std::vector<uint32_t> results = fragment_rows(operand(0), form.d, type, true), rows = results;
-  const Fragment *sources[] = {&form.a, &form.b, &form.c};
-  for (size_t s = 0; s < 3; ++s)
-    for (uint32_t row : fragment_rows(operand(1 + s), *sources[s], type, false))
+  std::vector<uint32_t> rows = fragment_rows(operand(0), form.d, type, true);
+  size_t results = rows.size();
+  auto add = [&](const Operand &list, const Fragment &fragment, bool shared) {
+    for (uint32_t row : fragment_rows(list, fragment, shared ? Type::b64 : type, false))
       rows.push_back(row);
+  };
+  add(operand(1), form.a, form.shared_a);
+  add(operand(2), form.b, form.shared_b);
+  add(operand(form.of_warpgroup ? 0 : 3), form.c, false);
+  if (form.of_warpgroup)
+    rows.push_back(source(operand(3), Type::pred));
   Lowered &lowered = emit(operation("mma").handler);
   for (size_t r = 0; r < rows.size(); ++r)
-    refer(lowered, Field::list, rows[r], r < results.size());
+    refer(lowered, Field::list, rows[r], r < results);
   lowered.list = std::move(rows);
   lowered.instruction.immediate = static_cast<int64_t>(program_.matrices.size());
   program_.matrices.push_back(form);
@@ -87,6 +91,8 @@ void Lowering::multiply_matrices(Opcode &opcode) {
   form.b = fragment_of(MatrixRole::b, form, c, wmma);
   form.c = fragment_of(MatrixRole::c, form, c, wmma);
   form.d = fragment_of(MatrixRole::c, form, d, wmma);
+  if (operand_count() != 4)
+    unsupported("with " + std::to_string(operand_count()) + " operands");
   emit_product(form);
   apply_rounding(result_.code.back(), rounding);
 }
