@@ -1,5 +1,5 @@
 // ldmatrix, stmatrix, movmatrix: matrices of 8 rows of 16 bytes, each row at an address of its own.
-#include "exec/matrix/whole_warp.hpp"
+#include "exec/operations/matrix/whole_warp.hpp"
 #include "exec/operations/addressing.hpp"
 
 namespace emulator::EMULATOR_ISA {

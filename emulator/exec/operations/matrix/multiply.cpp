@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "exec/matrix/shared_matrix.hpp"
-#include "exec/matrix/whole_warp.hpp"
+#include "exec/operations/matrix/shared_matrix.hpp"
+#include "exec/operations/matrix/whole_warp.hpp"
 #include "exec/operations/narrow_functions.hpp"
 
 namespace emulator::EMULATOR_ISA {
