@@ -221,7 +221,7 @@ BY_HAND = {
     "call": "direct, through a pointer, recursive; vprintf, malloc, free, __assertfail",
     "tex": "1d 2d 3d a1d a2d cube acube; `.v4` of .f32 .s32 .u32 .f16, `.v2.f16x2`; `.base .level .grad`, offsets",
     "tld4": "2d, a2d, cube, acube; .f32 .s32 .u32",
-    "tensormap": "`.replace` but of `.elemtype` and `.swizzle_atomicity` (strides in bytes), `.cp_fenceproxy`",
+    "tensormap": "`.replace` but of `.swizzle_atomicity` (strides in bytes), `.cp_fenceproxy`",
     "txq": "all queries; those of the sampler as the texture has it",
     "suq": "all queries",
     "suld": "`.b` and `.p`; 1d, 2d, 3d, a1d, a2d; `.trap .clamp .zero`",
@@ -268,9 +268,9 @@ REFUSED = {
         "vmad.u32.u32.u32",
         "vset4.u32.u32.eq",
     ),
-    "wide im2col copies, and changes of a tensor map's element type": (
+    "wide im2col copies, and changes of a tensor map's atomicity": (
         "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes",
-        "tensormap.replace.tile.elemtype.global.b1024.b32",
+        "tensormap.replace.tile.swizzle_atomicity.global.b1024.b32",
     ),
 }
 

@@ -1,5 +1,5 @@
 # covers: Triton's tl.dot in half, bfloat16, tf32 and int8, of blocks for warps (mma.sync) and for warpgroups (wgmma);
-# attention in one kernel; layer norm over several warps.
+# tensor descriptors; attention in one kernel; layer norm over several warps.
 # needs: triton
 import sys
 from pathlib import Path
@@ -23,6 +23,18 @@ def product(a, b, c, N, K, AS: tl.constexpr, SUM: tl.constexpr, M_BLOCK: tl.cons
         y = tl.load(b + inner[:, None] * N + columns[None, :])
         total = tl.dot(x.to(AS), y.to(AS), total, out_dtype=SUM)
     tl.store(c + rows[:, None] * N + columns[None, :], total)
+
+
+@triton.jit
+def described(a, b, c, M, N, K, M_BLOCK: tl.constexpr, BLOCK: tl.constexpr):
+    left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [M_BLOCK, BLOCK])
+    right = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BLOCK, BLOCK])
+    out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [M_BLOCK, BLOCK])
+    row, column = tl.program_id(0) * M_BLOCK, tl.program_id(1) * BLOCK
+    total = tl.zeros((M_BLOCK, BLOCK), dtype=tl.float32)
+    for k in range(0, K, BLOCK):
+        total = tl.dot(left.load([row, k]), right.load([k, column]), total)
+    out.store([row, column], total.to(tl.float16))
 
 
 @triton.jit
@@ -73,6 +85,13 @@ for rows, types in ((32, (HALF, TF32, BYTES)), (64, (HALF_SUMS, BF16, TF32, BYTE
     scores = np.einsum("hqd,hkd->hqk", q.astype("f8"), k.astype("f8")) * 0.125
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     np.testing.assert_allclose(out.numpy(), weights / weights.sum(-1, keepdims=True) @ v.astype("f8"), atol=3e-3)
+
+# Through tensor maps that the kernel makes.
+triton.set_allocator(lambda size, alignment, stream: DeviceArray(np.zeros(size, "u1")))
+a, b = random.integers(-3, 4, (128, K)).astype("f2"), random.integers(-3, 4, (K, 128)).astype("f2")
+c = DeviceArray(np.zeros((128, 128), "f2"))
+described[(2, 2)](DeviceArray(a), DeviceArray(b), c, 128, 128, K, 64, 64)
+np.testing.assert_array_equal(c.numpy(), a @ b)
 
 x = random.normal(size=(5, 1000)).astype("f4")
 out = DeviceArray(np.zeros_like(x))
