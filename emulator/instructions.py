@@ -204,7 +204,7 @@ BY_HAND = {
     "stmatrix": "as ldmatrix",
     "movmatrix": "`.m8n8.trans.b16`",
     "mma": (
-        "`.f16` m16n8k8, k16; `.bf16` likewise; `.tf32` m16n8k4, k8; `.f64` m8n8k4, m16n8k4, k8, k16; `.s8 .u8` m8n8k16, "
+        "`.f16 .bf16` m16n8k8, k16; `.tf32` m16n8k4, k8; `.f64` m8n8k4, m16n8k4, k8, k16; `.s8 .u8` m8n8k16, "
         "m16n8k16, k32; `.s4 .u4` m8n8k32, m16n8k32, k64; `.b1` m8n8k128, m16n8k128, k256, `.and .xor`; `.e4m3 .e5m2` "
         "m16n8k16, k32; `.e3m2 .e2m3 .e2m1` m16n8k32; sums of .f32 and, but for .bf16 and .tf32, .f16; `.satfinite`"
     ),
@@ -213,8 +213,8 @@ BY_HAND = {
         "`.s4 .u4` m8n8k32; `.b1` m8n8k128"
     ),
     "wgmma": (
-        "m64nNk of `.f16 .bf16 .tf32 .e4m3 .e5m2 .s8 .u8`, A in registers or shared memory, every swizzle, either order of "
-        "16-bit elements; `.fence .commit_group .wait_group`"
+        "m64nNk of `.f16 .bf16 .tf32 .e4m3 .e5m2 .s8 .u8`, A in registers or shared memory, every swizzle, either "
+        "order of 16-bit elements; `.fence .commit_group .wait_group`"
     ),
     "bar": "ids and counts, `.sync .arrive .red`",
     "barrier": "as bar; `.cluster`",

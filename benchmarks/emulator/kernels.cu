@@ -114,7 +114,7 @@ extern "C" __global__ void atomics(unsigned *bins, int n) {
   }
 }
 
-// c = a * b with the matrix instructions of a warp: tiles of 64 x 64, of which each of four warps has 32 x 32. The
+// c = a * b with the matrix instructions of a warp: tiles of 64 x 64, a quarter for each of four warps. The
 // columns of b lie one after the other.
 template <class T, int depth, class Sum, class Multiply>
 __device__ void matrix_product(const T *a, const T *b, Sum *c, int n, Multiply multiply) {
@@ -131,7 +131,7 @@ __device__ void matrix_product(const T *a, const T *b, Sum *c, int n, Multiply m
     __syncthreads();
     for (int k = 0; k < depth; k += step) {
       unsigned x[2][4], y[2][4];
-      auto load = [](unsigned(&r)[4], const void *p) {
+      auto load = [](unsigned (&r)[4], const void *p) {
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                      : "r"((unsigned)__cvta_generic_to_shared(p)));
@@ -153,16 +153,18 @@ __device__ void matrix_product(const T *a, const T *b, Sum *c, int n, Multiply m
           lane % 4 * 2 + e % 2] = sum[i][j][e];
 }
 extern "C" __global__ void matmul_half(const unsigned short *a, const unsigned short *b, float *c, int n) {
-  auto multiply = [](float(&d)[4], const unsigned(&x)[4], unsigned y, unsigned z) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  auto multiply = [](float (&d)[4], const unsigned (&x)[4], unsigned y, unsigned z) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y), "r"(z));
   };
   matrix_product<unsigned short, 32>(a, b, c, n, multiply);
 }
 extern "C" __global__ void matmul_bytes(const signed char *a, const signed char *b, int *c, int n) {
-  auto multiply = [](int(&d)[4], const unsigned(&x)[4], unsigned y, unsigned z) {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  auto multiply = [](int (&d)[4], const unsigned (&x)[4], unsigned y, unsigned z) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y), "r"(z));
   };

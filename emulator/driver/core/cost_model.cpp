@@ -59,7 +59,8 @@ uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, co
   double compute = weighted * share / issue_per_cycle / cost::clock_ghz;
   double matrix_cycles = 0;
   for (size_t kind = 0; kind < matrix_kinds; ++kind)
-    matrix_cycles += static_cast<double>(counters.matrix_products[kind]) / cost::matrix_products_per_cycle[kind];
+    matrix_cycles +=
+        static_cast<double>(counters.matrix_products[kind]) / cost::matrix_products_per_cycle[kind];
   double matrix = matrix_cycles * share / cost::clock_ghz;
   uint64_t wavefronts = 0, requests = 0;
   for (const SharedCounters &kind : counters.shared)

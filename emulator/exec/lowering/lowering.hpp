@@ -125,7 +125,8 @@ private:
   void emit_product(const MatrixForm &form);
   void multiply_of_warpgroup(Opcode &opcode);
   void move_fragment(Opcode &opcode);
-  std::vector<uint32_t> fragment_rows(const Operand &list, const Fragment &fragment, ptx::Type type, bool defines);
+  std::vector<uint32_t> fragment_rows(const Operand &list, const Fragment &fragment, ptx::Type type,
+                                      bool defines);
   uint32_t combined(uint32_t predicate, std::string_view boolean, const Operand &with, bool inverted);
   uint32_t address_row(const Operand &memory, ptx::Space &space, int64_t &offset, bool &wide);
   uint32_t generic_row(const Operand &memory, ptx::Space space);

@@ -1,5 +1,5 @@
-// A product of matrices that the lanes of a warp hold together: D = A * B + C. Where its elements are is one table,
-// made when the instruction is lowered (lowering/matrix/fragment.hpp).
+// A product of matrices that the lanes of a warp hold together: D = A * B + C. Where its elements are is one
+// table, made when the instruction is lowered (lowering/matrix/fragment.hpp).
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct MatrixTile {
   uint8_t column = 0;
 };
 
-// Lane l holds in register r the elements (tile[r].row + l / 4, tile[r].column + l % 4 * step + e), e < elements. B
-// is kept with its columns as rows. A column of .b1 is a word of 32 elements.
+// Lane l holds in register r the elements (tile[r].row + l / 4, tile[r].column + l % 4 * step + e), e <
+// elements. B is kept with its columns as rows. A column of .b1 is a word of 32 elements.
 struct Fragment {
   static constexpr uint32_t most_registers = 128;
   uint8_t registers = 0; // in the operand; those after `distinct` hold the same again
@@ -32,8 +32,8 @@ struct MatrixForm {
   bool half_c = false, half_d = false; // f16, not f32
   bool saturate = false;               // integers: clamp the sum
   bool and_bits = false;               // .b1: and, not exclusive or
-  // wgmma: four warps, each with 16 rows of A. What is shared is in memory, where a descriptor says; its fragment is
-  // one of tiles, not of registers.
+  // wgmma: four warps, each with 16 rows of A. What is shared is in memory, where a descriptor says; its
+  // fragment is one of tiles, not of registers.
   bool of_warpgroup = false;
   bool shared_a = false, shared_b = false;
   bool columns_a = false, columns_b = false; // the elements of a column lie side by side

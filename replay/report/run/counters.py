@@ -29,7 +29,9 @@ def render_counters(counters: WindowCounters, screen: Screen) -> Iterator[str]:
     rows = [[name, *(text(item) for item in shown_items)] for name, text in _FIGURES]
     for name in dict.fromkeys(name for item in shown_items for name in _products(item.counters)):
         kind = name.removeprefix(_MATRIX).removesuffix(_PRODUCTS)
-        rows.append([f"products of matrices, {kind}", *(f"{item.counters.get(name, 0):,}" for item in shown_items)])
+        rows.append(
+            [f"products of matrices, {kind}", *(f"{item.counters.get(name, 0):,}" for item in shown_items)]
+        )
     names = sorted(
         {name for item in shown_items for name in _classes(item.counters)},
         key=lambda name: -counters.total.counters[name],

@@ -75,7 +75,9 @@ for rows, types in ((32, (HALF, TF32, BYTES)), (64, (HALF_SUMS, BF16, TF32, BYTE
     for kind, of, result, sums in types:
         a, b = random.integers(-3, 4, (rows, K)), random.integers(-3, 4, (K, N))
         c = DeviceArray(np.zeros((rows, N), result))
-        product[(1, N // 32)](DeviceArray(a.astype(kind)), DeviceArray(b.astype(kind)), c, N, K, of, sums, rows, 32)
+        product[(1, N // 32)](
+            DeviceArray(a.astype(kind)), DeviceArray(b.astype(kind)), c, N, K, of, sums, rows, 32
+        )
         np.testing.assert_array_equal(c.numpy(), a @ b, err_msg=f"{of}, {rows} rows")
 
     length, d = 64, 64
@@ -84,7 +86,9 @@ for rows, types in ((32, (HALF, TF32, BYTES)), (64, (HALF_SUMS, BF16, TF32, BYTE
     attention[(length // rows, 2)](*map(DeviceArray, (q, k, v)), out, 0.125, LENGTH=length, D=d, M=rows, N=32)
     scores = np.einsum("hqd,hkd->hqk", q.astype("f8"), k.astype("f8")) * 0.125
     weights = np.exp(scores - scores.max(-1, keepdims=True))
-    np.testing.assert_allclose(out.numpy(), weights / weights.sum(-1, keepdims=True) @ v.astype("f8"), atol=3e-3)
+    np.testing.assert_allclose(
+        out.numpy(), weights / weights.sum(-1, keepdims=True) @ v.astype("f8"), atol=3e-3
+    )
 
 # Through tensor maps that the kernel makes.
 triton.set_allocator(lambda size, alignment, stream: DeviceArray(np.zeros(size, "u1")))

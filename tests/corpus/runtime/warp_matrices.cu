@@ -16,10 +16,11 @@ template <> struct Stored<wmma::precision::tf32> {
   using type = float;
 };
 
-// One warp multiplies m rows of a by n columns of b, k at a time; a by rows, b by columns, or the other way round.
+// One warp multiplies m rows of a by n columns of b, k at a time; a by rows, b by columns, or the other way
+// round.
 template <class T, class Sum, int m, int n, int k, class Layout>
-__global__ void product(const typename Stored<T>::type *a, const typename Stored<T>::type *b, Sum *c, int depth,
-                        wmma::layout_t order) {
+__global__ void product(const typename Stored<T>::type *a, const typename Stored<T>::type *b, Sum *c,
+                        int depth, wmma::layout_t order) {
   using Other = typename std::conditional<std::is_same<Layout, wmma::row_major>::value, wmma::col_major,
                                           wmma::row_major>::type;
   constexpr bool by_rows = std::is_same<Layout, wmma::row_major>::value;
@@ -51,7 +52,9 @@ template <class T, class Sum, int m, int n, int k, class Layout> void check(cons
   auto order = by_rows ? wmma::mem_row_major : wmma::mem_col_major;
   std::vector<Element> left(m * depth), right(n * depth);
   auto value = [&](int i) { return low + i * 7919 % 13 % (3 - low); };
-  auto at = [&](int outer, int inner, int outers) { return by_rows ? outer * depth + inner : inner * outers + outer; };
+  auto at = [&](int outer, int inner, int outers) {
+    return by_rows ? outer * depth + inner : inner * outers + outer;
+  };
   for (int i = 0; i < m * depth; i++)
     left[i] = Element(float(value(i)));
   for (int i = 0; i < n * depth; i++)

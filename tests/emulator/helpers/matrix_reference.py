@@ -41,11 +41,10 @@ EXPONENT_FRACTION = {
 
 def value(code: int, kind: str) -> float:
     """The number that a code stands for. Of tf32, in a register of 32 bits, the lowest 13 bits are not looked at."""
-    if kind[0] in "sub":
-        if kind != "bf16":
-            bits = BITS[kind]
-            code &= (1 << bits) - 1
-            return float(code - (1 << bits) if kind[0] == "s" and code >> (bits - 1) else code)
+    if kind[0] in "sub" and kind != "bf16":
+        bits = BITS[kind]
+        code &= (1 << bits) - 1
+        return float(code - (1 << bits) if kind[0] == "s" and code >> (bits - 1) else code)
     if kind == "tf32":
         code >>= 13
     exponent_bits, fraction_bits = EXPONENT_FRACTION[kind]

@@ -246,7 +246,9 @@ def test_matrix_instructions_count_and_take_modelled_time(fresh: Fresh, tmp_path
     assert counts["warp_matrix"] == 52
     loads = [counts[f"shared_load_{what}"] for what in ("requests", "bytes", "wavefronts", "bank_conflicts")]
     assert loads == [1, 512, 4, 0]
-    stores = [counts[f"shared_store_{what}"] for what in ("requests", "bytes", "wavefronts", "bank_conflicts")]
+    stores = [
+        counts[f"shared_store_{what}"] for what in ("requests", "bytes", "wavefronts", "bank_conflicts")
+    ]
     assert stores == [1, 256, 2, 0]
     cycles = 8 * (50 * 2048 / 1024 + 4096 / 2048 + 256 / 64)
     assert abs(eight["modelled_ns"] - (2000 + 20 + cycles / 1.5)) <= 1

@@ -29,10 +29,12 @@ def moving(instruction: str, count: int, *, stores: bool) -> str:
     The address of lane l's row is %r5; registers %r10.. begin as lane + 100 * register, two halves each."""
     words_each = SHARED_BYTES // 4 // 32
     into = "\n".join(
-        f"ld.global.u32 %r1, [%rd2 + {128 * i}]; st.shared.u32 [%r2 + {128 * i}], %r1;" for i in range(words_each)
+        f"ld.global.u32 %r1, [%rd2 + {128 * i}]; st.shared.u32 [%r2 + {128 * i}], %r1;"
+        for i in range(words_each)
     )
     out = "\n".join(
-        f"ld.shared.u32 %r1, [%r2 + {128 * i}]; st.global.u32 [%rd3 + {128 * i}], %r1;" for i in range(words_each)
+        f"ld.shared.u32 %r1, [%r2 + {128 * i}]; st.global.u32 [%rd3 + {128 * i}], %r1;"
+        for i in range(words_each)
     )
     registers = "\n".join(f"st.global.u32 [%rd3 + {128 * r}], %r{10 + r};" for r in range(count))
     begin = "\n".join(
@@ -134,7 +136,12 @@ def test_lanes_that_come_by_two_ways_load_together(cuda: driver_api.Driver) -> N
     ("body", "block", "status", "said"),
     [
         ("add.u32 %r5, %r5, 8;", 32, 716, "misaligned address: 16 bytes at 0x8 in shared memory"),
-        ("mov.u32 %r5, 2048;", 32, 700, "illegal read of 16 bytes at 0x800 in shared memory, where the block has"),
+        (
+            "mov.u32 %r5, 2048;",
+            32,
+            700,
+            "illegal read of 16 bytes at 0x800 in shared memory, where the block has",
+        ),
         ("", 20, 715, "ldmatrix by a part of a warp: 12 of its 32 lanes have no thread in this block"),
         ("setp.gt.u32 %p1, %t, 29; @%p1 exit;", 32, 715, "2 of its 32 lanes have exited"),
     ],
@@ -204,7 +211,9 @@ def test_wmma_fragments(
     flat[:, :inner] = lines
     if bits < 8:
         each = 8 // bits
-        flat = (flat.reshape(-1, each) << (bits * np.arange(each, dtype=np.uint64))).sum(axis=1, dtype=np.uint64)
+        flat = (flat.reshape(-1, each) << (bits * np.arange(each, dtype=np.uint64))).sum(
+            axis=1, dtype=np.uint64
+        )
     data = flat.astype(f"u{max(1, bits // 8)}").tobytes()
     data += bytes(-len(data) % 128)
 
@@ -213,13 +222,16 @@ def test_wmma_fragments(
     names = [f"%x{r}" for r in range(count)]
     given = "." + space if space != "generic" else ""
     where = "[%r9]" if space == "shared" else "[%rd0]"
-    keep = "\n".join(f"st.global.b{8 * size} [%rd3 + {32 * size * r}], {name};" for r, name in enumerate(names))
+    keep = "\n".join(
+        f"st.global.b{8 * size} [%rd3 + {32 * size * r}], {name};" for r, name in enumerate(names)
+    )
     copied = "\n".join(
         f"ld.global.u32 %r1, [%rd4 + {i}]; st.shared.u32 [%r3 + {i}], %r1;" for i in range(0, len(data), 128)
     )
     back = ""
     if operand == "c":
-        back = f"wmma.store.d.sync.aligned.{layout}.m{m}n{n}k{k}.global.{kind} [%rd2], {{{', '.join(names)}}}, {stride};"
+        opcode = f"wmma.store.d.sync.aligned.{layout}.m{m}n{n}k{k}.global.{kind}"
+        back = f"{opcode} [%rd2], {{{', '.join(names)}}}, {stride};"
     ptx = module(
         f"""
         .reg .b{8 * size} {", ".join(names)};

@@ -6,9 +6,8 @@ D. Small integers show where every element went; corners of the formats show how
 
 from __future__ import annotations
 
-import ctypes
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import driver_api
@@ -18,17 +17,19 @@ import pytest
 from matrix_reference import BITS, Codes, Product
 
 if TYPE_CHECKING:
-    from conftest import Fresh
+    pass
 
 
-def mma(m: int, n: int, k: int, d: str, a: str, b: str, c: str, *, before: str = "", after: str = "") -> Product:
+def mma(
+    m: int, n: int, k: int, d: str, a: str, b: str, c: str, *, before: str = "", after: str = ""
+) -> Product:
     opcode = f"mma.sync.aligned.m{m}n{n}k{k}.row.col{before}.{d}.{a}.{b}.{c}{after}"
-    return Product(
-        opcode, m, n, k, a, b, d, c, saturate="satfinite" in before, bit_and=".and" in after
-    )
+    return Product(opcode, m, n, k, a, b, d, c, saturate="satfinite" in before, bit_and=".and" in after)
 
 
-def wmma(m: int, n: int, k: int, d: str, a: str, b: str, c: str, *, more: str = "", types: bool = True) -> Product:
+def wmma(
+    m: int, n: int, k: int, d: str, a: str, b: str, c: str, *, more: str = "", types: bool = True
+) -> Product:
     opcode = f"wmma.mma{more}.sync.aligned.row.col.m{m}n{n}k{k}.{d}" + (f".{a}.{b}.{c}" if types else f".{c}")
     return Product(opcode, m, n, k, a, b, d, c, wmma=True, bit_and=".and" in more)
 
@@ -83,7 +84,9 @@ def kernel(product: Product, number: int) -> str:
         body.append(f".reg .b{8 * size} {', '.join(names)};")
         lists[operand] = "{" + ", ".join(names) + "}"
         for r, name in enumerate(names if operand != "d" else []):
-            body.append(f"ld.global.b{8 * size} {name}, [%{'w' if size == 8 else 'i'} + {at + 32 * size * r}];")
+            body.append(
+                f"ld.global.b{8 * size} {name}, [%{'w' if size == 8 else 'i'} + {at + 32 * size * r}];"
+            )
         at += 32 * size * len(names)
     body.append(f"{product.opcode} {lists['d']}, {lists['a']}, {lists['b']}, {lists['c']};")
     size = lane_bytes(product, "d")

@@ -160,7 +160,9 @@ def test_a_warpgroup_multiplies_what_descriptors_name(cuda: driver_api.Driver, c
     by_thread = [np.hstack([reference.fragment(of_warp, "c", c[band]) for band in bands]).astype("u4")]
     in_registers = 4 if case.left is None else 0
     if case.left is None:
-        by_thread.append(np.hstack([reference.fragment(of_warp, "a", a[band]) for band in bands]).astype("u4"))
+        by_thread.append(
+            np.hstack([reference.fragment(of_warp, "a", a[band]) for band in bands]).astype("u4")
+        )
     data = case.left.image(a, case.a, A_BYTES) if case.left else bytes(A_BYTES)
     data += case.right.image(b.T, case.b, B_BYTES) + b"".join(one.tobytes() for one in by_thread)
 

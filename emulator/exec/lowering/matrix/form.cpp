@@ -17,7 +17,8 @@ bool take_shape(Opcode &opcode, MatrixForm &form) {
     size_t at = 0, part = 0;
     for (; part < 3 && at < modifier->size() && (*modifier)[at] == "mnk"[part]; ++part) {
       uint32_t number = 0;
-      for (++at; at < modifier->size() && (*modifier)[at] >= '0' && (*modifier)[at] <= '9' && number < 1000; ++at)
+      for (++at; at < modifier->size() && (*modifier)[at] >= '0' && (*modifier)[at] <= '9' && number < 1000;
+           ++at)
         number = 10 * number + static_cast<uint32_t>((*modifier)[at] - '0');
       *next[part] = number;
     }

@@ -43,7 +43,8 @@ Fragment make_fragment(uint32_t rows, uint32_t columns, uint32_t block_rows, uin
     for (uint32_t column = 0; column < columns; column += lanes_of_a_row * result.step)
       for (uint32_t row = 0; row < block_rows; row += tile_rows)
         for (uint32_t r = 0; r < tile_registers && count < Fragment::most_registers; ++r)
-          result.tile[count++] = {static_cast<uint8_t>(block + row), static_cast<uint8_t>(column + r * elements)};
+          result.tile[count++] = {static_cast<uint8_t>(block + row),
+                                  static_cast<uint8_t>(column + r * elements)};
   result.distinct = static_cast<uint8_t>(count);
   result.registers = static_cast<uint8_t>(registers ? registers : count);
   return result;

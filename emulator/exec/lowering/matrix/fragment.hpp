@@ -12,9 +12,9 @@ uint32_t bits_of_element(MatrixElement element);
 // False: no type of A or B has this name.
 bool find_element(std::string_view name, MatrixElement &element);
 
-// A matrix of `columns` that are contiguous in its registers: blocks of `block_rows` rows, in each tiles of 8 rows
-// and 4 * elements * tile_registers columns, rows first. `registers` 0: as many as there are tiles. Columns of .b1 are
-// words.
+// A matrix of `columns` that are contiguous in its registers: blocks of `block_rows` rows, in each tiles of 8
+// rows and 4 * elements * tile_registers columns, rows first. `registers` 0: as many as there are tiles.
+// Columns of .b1 are words.
 Fragment make_fragment(uint32_t rows, uint32_t columns, uint32_t block_rows, uint32_t elements,
                        uint32_t tile_registers, uint32_t registers = 0);
 

@@ -1,4 +1,5 @@
-// wmma.load and wmma.store: each lane loads or stores its own elements, register by register, like any load or store.
+// wmma.load and wmma.store: each lane loads or stores its own elements, register by register, like any load
+// or store.
 #include "exec/lowering/lowering.hpp"
 #include "exec/lowering/matrix/form.hpp"
 
@@ -25,9 +26,9 @@ void Lowering::move_fragment(Opcode &opcode) {
   MatrixRole role = opcode.remove("a") ? MatrixRole::a : opcode.remove("b") ? MatrixRole::b : MatrixRole::c;
   if (role == MatrixRole::c && !opcode.remove(loads ? "c" : "d"))
     unsupported();
-  ptx::Space space = opcode.remove("global")                                          ? ptx::Space::global
+  ptx::Space space = opcode.remove("global")                                   ? ptx::Space::global
                      : opcode.remove("shared") || opcode.remove("shared::cta") ? ptx::Space::shared
-                                                                                      : ptx::Space::generic;
+                                                                               : ptx::Space::generic;
   if (opcode.modifiers.size() != 1 || (!loads && role != MatrixRole::c))
     unsupported();
   Type sum = role == MatrixRole::c ? sum_type(opcode.modifiers[0]) : Type::f32;
@@ -86,9 +87,9 @@ void Lowering::move_fragment(Opcode &opcode) {
     uint32_t along = adjacent ? row : column;
     int64_t more = offset + (adjacent ? column : row) * int64_t{column_bits} / 8;
     uint32_t address = along ? calculate("mad.lo.u64", {pitch, constant(along), base}) : base;
-    Lowered &lowered = emit((loads ? "ld.u" : "st.u") + std::to_string(8 * bytes) + "." +
-                                std::to_string(8 * lane_bytes),
-                            {}, UINT32_MAX);
+    Lowered &lowered =
+        emit((loads ? "ld.u" : "st.u") + std::to_string(8 * bytes) + "." + std::to_string(8 * lane_bytes), {},
+             UINT32_MAX);
     refer(lowered, Field::a, address, false);
     refer(lowered, loads ? Field::destination : Field::b, value, loads);
     lowered.instruction.space = space;

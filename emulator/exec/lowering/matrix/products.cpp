@@ -50,10 +50,11 @@ void Lowering::multiply_matrices(Opcode &opcode) {
   MatrixForm form;
   if (!opcode.remove("sync") || !opcode.remove("aligned") || !take_shape(opcode, form))
     unsupported();
-  // Of mma, A lies by rows and B by columns; of wmma the fragments do not depend on it.
-  for (int matrix = 0; matrix < 2; ++matrix)
-    if (!opcode.remove(matrix || !wmma ? "row" : "col") && !opcode.remove(wmma ? "row" : "col"))
-      break;
+  // Of mma, A lies by rows and B by columns; fragments of wmma do not depend on it.
+  if (!wmma && !(opcode.has("row") && opcode.has("col")))
+    unsupported();
+  while (opcode.remove("row") || opcode.remove("col"))
+    ;
   form.saturate = opcode.remove("satfinite");
   bool pops = opcode.remove("popc");
   form.and_bits = opcode.remove("and");
@@ -77,13 +78,14 @@ void Lowering::multiply_matrices(Opcode &opcode) {
   };
   auto family = [](MatrixElement element) {
     return element >= MatrixElement::e4m3 && element <= MatrixElement::e2m1 ? MatrixElement::e4m3
-           : element == MatrixElement::u8                                  ? MatrixElement::s8
-           : element == MatrixElement::u4                                  ? MatrixElement::s4
-                                                                           : element;
+           : element == MatrixElement::u8                                   ? MatrixElement::s8
+           : element == MatrixElement::u4                                   ? MatrixElement::s4
+                                                                            : element;
   };
   bool bits = a == MatrixElement::b1;
-  if (!fits(c) || !fits(d) || family(a) != family(form.b_element) || (bits && (!pops || form.and_bits == differs)) ||
-      (!bits && (pops || differs || form.and_bits)) || !(wmma ? is_wmma_shape(form) : is_mma_shape(form)))
+  if (!fits(c) || !fits(d) || family(a) != family(form.b_element) ||
+      (bits && (!pops || form.and_bits == differs)) || (!bits && (pops || differs || form.and_bits)) ||
+      !(wmma ? is_wmma_shape(form) : is_mma_shape(form)))
     unsupported();
   form.half_c = c == Type::f16;
   form.half_d = d == Type::f16;

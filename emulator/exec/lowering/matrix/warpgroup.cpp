@@ -22,10 +22,13 @@ void Lowering::multiply_of_warpgroup(Opcode &opcode) {
     unsupported();
   Type sum = sum_type(types[0]);
   MatrixElement a = form.a_element, b = form.b_element;
-  auto both = [&](MatrixElement one, MatrixElement other) { return (a == one || a == other) && (b == one || b == other); };
+  auto both = [&](MatrixElement one, MatrixElement other) {
+    return (a == one || a == other) && (b == one || b == other);
+  };
   bool integers = both(MatrixElement::s8, MatrixElement::u8), halves = a == b && a <= MatrixElement::bf16;
   bool narrow = both(MatrixElement::e4m3, MatrixElement::e5m2), tf32 = a == b && a == MatrixElement::tf32;
-  bool fits = integers ? sum == Type::s32 : sum == Type::f32 || (sum == Type::f16 && (narrow || a == MatrixElement::f16));
+  bool fits = integers ? sum == Type::s32
+                       : sum == Type::f32 || (sum == Type::f16 && (narrow || a == MatrixElement::f16));
   constexpr uint32_t row_bits = 256, warps = 4;
   if ((!integers && !halves && !narrow && !tf32) || !fits || (form.saturate && !integers) || form.m != 64 ||
       form.k * bits_of_element(a) != row_bits || form.n % 8 != 0 || form.n == 0 || form.n > 256)
@@ -39,7 +42,8 @@ void Lowering::multiply_of_warpgroup(Opcode &opcode) {
   form.b.registers = 1;
   if (form.shared_a)
     form.a.registers = 1;
-  // After the predicate of D: for floats the signs of A and B, for halves in memory whether they lie by columns.
+  // After the predicate of D: for floats the signs of A and B, for halves in memory whether they lie by
+  // columns.
   size_t next = 4;
   auto flag = [&](int64_t when_set) {
     const Operand &one = operand(next++);

@@ -1,6 +1,6 @@
 // ldmatrix, stmatrix, movmatrix: matrices of 8 rows of 16 bytes, each row at an address of its own.
-#include "exec/operations/matrix/whole_warp.hpp"
 #include "exec/operations/addressing.hpp"
+#include "exec/operations/matrix/whole_warp.hpp"
 
 namespace emulator::EMULATOR_ISA {
 
@@ -19,7 +19,8 @@ template <bool Transposed> void write_pair(u16 (&matrix)[8][8], u32 lane, u32 pa
   (Transposed ? matrix[inner + 1][outer] : matrix[outer][inner + 1]) = static_cast<u16>(pair >> 16);
 }
 
-// The addresses of the rows: lanes 0 to 7 have those of the first matrix, and so on; the others' are not looked at.
+// The addresses of the rows: lanes 0 to 7 have those of the first matrix, and so on; the others' are not
+// looked at.
 void find_rows(Warp &w, const Instruction *i, Addresses &at, u32 matrices, AccessKind kind) {
   u32 count = 8 * matrices;
   w.active = count == lanes_per_warp ? ~u32{0} : (u32{1} << count) - 1;

@@ -1,6 +1,7 @@
-// mma and wmma.mma. Products are exact. A sum of f32 begins with c and takes the products in the order of k, each
-// added with one rounding to nearest; f16 results are rounded once more, at the end. Integers are exact, f64 is a chain
-// of fma. The registers of a fragment become matrices of one type, and every shape is the same loop over them.
+// mma and wmma.mma. Products are exact. A sum of f32 begins with c and takes the products in the order of k,
+// each added with one rounding to nearest; f16 results are rounded once more, at the end. Integers are exact,
+// f64 is a chain of fma. The registers of a fragment become matrices of one type, and every shape is the same
+// loop over them.
 #ifdef __FMA__
 #include <immintrin.h>
 #endif
@@ -17,7 +18,8 @@ namespace {
 
 constexpr u32 most_a = 1024, most_b = 8192, most_c = 4096; // elements of an operand
 
-// Calls then(lane's first element in its register, row, column, elements) for each lane, the last with a constant.
+// Calls then(lane's first element in its register, row, column, elements) for each lane, the last with a
+// constant.
 template <u32 Elements, typename F>
 [[gnu::always_inline]] inline void for_each_lane_of(const Fragment &f, u32 r, F then) {
   u32 row = f.tile[r].row, column = f.tile[r].column, step = f.step;
@@ -26,7 +28,8 @@ template <u32 Elements, typename F>
       then((g * 4 + t) * Elements, row + g, column + t * step, std::integral_constant<u32, Elements>());
 }
 // Only floats are packed: T is what an element becomes.
-template <typename T, typename F> [[gnu::always_inline]] inline void for_each_lane(const Fragment &f, u32 r, F then) {
+template <typename T, typename F>
+[[gnu::always_inline]] inline void for_each_lane(const Fragment &f, u32 r, F then) {
   if constexpr (!std::is_same_v<T, f32>)
     return for_each_lane_of<1>(f, r, then);
   switch (f.elements) {
@@ -47,7 +50,8 @@ template <typename T> void scatter(const Fragment &f, u32 r, const T *values, T 
     std::memcpy(matrix + row * pitch + column, values + from, elements * sizeof(T));
   });
 }
-template <typename T> void scatter_transposed(const Fragment &f, u32 r, const T *values, T *matrix, u32 pitch) {
+template <typename T>
+void scatter_transposed(const Fragment &f, u32 r, const T *values, T *matrix, u32 pitch) {
   for_each_lane<T>(f, r, [=](u32 from, u32 row, u32 column, auto elements) {
     for (u32 e = 0; e < elements; ++e)
       matrix[(column + e) * pitch + row] = values[from + e];
@@ -122,8 +126,8 @@ template <typename T> void widen_halves(const u32 *row, f32 *values) {
   }
 }
 
-// Registers of an operand are in the program's list of extras: D, A, B, C, one after the other; of wgmma descriptors
-// instead of A or B, D once more as C, and the predicate of C.
+// Registers of an operand are in the program's list of extras: D, A, B, C, one after the other; of wgmma
+// descriptors instead of A or B, D once more as C, and the predicate of C.
 struct Operands {
   const uint32_t *d, *a, *b, *c;
   Operands(const Warp &w, const Instruction *i, const MatrixForm &form)
@@ -132,7 +136,8 @@ struct Operands {
 };
 
 template <typename Place>
-void widen_registers(Warp &w, MatrixElement element, const Fragment &f, const uint32_t *registers, Place place) {
+void widen_registers(Warp &w, MatrixElement element, const Fragment &f, const uint32_t *registers,
+                     Place place) {
   alignas(64) f32 values[8 * lanes_per_warp];
   for (u32 r = 0; r < f.distinct; ++r) {
     widen_row(element, w.row<u32>(registers[r]), values);
@@ -140,8 +145,8 @@ void widen_registers(Warp &w, MatrixElement element, const Fragment &f, const ui
   }
 }
 template <typename Place>
-void widen_shared(Warp &w, const Instruction *i, MatrixElement element, const Fragment &f, const SharedMatrix &from,
-                  u32 first_row, Place place) {
+void widen_shared(Warp &w, const Instruction *i, MatrixElement element, const Fragment &f,
+                  const SharedMatrix &from, u32 first_row, Place place) {
   alignas(64) f32 values[8 * lanes_per_warp];
   u32 lanes[lanes_per_warp];
   for (u32 t = 0; t < f.distinct; ++t) {
@@ -152,7 +157,8 @@ void widen_shared(Warp &w, const Instruction *i, MatrixElement element, const Fr
 }
 
 // b with the elements of a row of B, those of one k, side by side.
-void widen_operands(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at, f32 *a, f32 *b) {
+void widen_operands(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at, f32 *a,
+                    f32 *b) {
   auto put_a = [&](u32 r, const f32 *values) { scatter(form.a, r, values, a, form.k); };
   auto put_b = [&](u32 r, const f32 *values) { scatter_transposed(form.b, r, values, b, form.n); };
   if (form.shared_a)
@@ -161,7 +167,8 @@ void widen_operands(Warp &w, const Instruction *i, const MatrixForm &form, const
   else
     widen_registers(w, form.a_element, form.a, at.a, put_a);
   if (form.shared_b)
-    widen_shared(w, i, form.b_element, form.b, SharedMatrix(w, i, *w.row<u64>(at.b[0]), !form.columns_b), 0, put_b);
+    widen_shared(w, i, form.b_element, form.b, SharedMatrix(w, i, *w.row<u64>(at.b[0]), !form.columns_b), 0,
+                 put_b);
   else
     widen_registers(w, form.b_element, form.b, at.b, put_b);
   for (u32 k = 0; form.negated && k < form.m * form.k; ++k)
@@ -336,7 +343,7 @@ const Instruction *multiply(Warp &w, const Instruction *i) {
     multiply_integers(w, i, form, at);
     break;
   default:
-    count(form.a_element == MatrixElement::tf32   ? MatrixKind::tf32
+    count(form.a_element == MatrixElement::tf32  ? MatrixKind::tf32
           : form.a_element < MatrixElement::tf32 ? MatrixKind::half
                                                  : MatrixKind::float8);
     multiply_as_floats(w, i, form, at);
