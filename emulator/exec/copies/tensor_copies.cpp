@@ -295,8 +295,8 @@ const Instruction *replace(Warp &w, const Instruction *i) {
     TensorMap map;
     std::memcpy(static_cast<void *>(&map), reinterpret_cast<const void *>(at), sizeof map);
     // Kernels make maps, too: of zeros, field by field.
-    static constexpr TensorMap zeros;
-    if (std::memcmp(&map, &zeros, sizeof map) == 0)
+    const uint8_t *bytes = reinterpret_cast<const uint8_t *>(at);
+    if (std::all_of(bytes, bytes + sizeof map, [](uint8_t byte) { return byte == 0; }))
       map.magic = TensorMap::tiled;
     if (map.magic != TensorMap::tiled)
       continue; // a field of what is no tensor map: the ISA leaves it open, and a copy through it is refused

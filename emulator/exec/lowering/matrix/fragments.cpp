@@ -54,7 +54,7 @@ void Lowering::move_fragment(Opcode &opcode) {
   if (bits < 8 && !adjacent)
     unsupported();
   auto constant = [&](uint64_t value) { return values_.constant(value, 8); };
-  auto calculate = [&](std::string_view name, std::vector<uint32_t> sources) {
+  auto calculate = [&](std::string_view name, const std::vector<uint32_t> &sources) {
     uint32_t result = values_.variable(8 * lanes_per_warp);
     emit(name, sources, result);
     return result;
@@ -100,7 +100,7 @@ void Lowering::move_fragment(Opcode &opcode) {
     lowered.instruction.element_bytes = static_cast<uint8_t>(bytes);
     apply_guard(lowered);
   };
-  auto bits_row = [&](std::string_view name, std::vector<uint32_t> sources) {
+  auto bits_row = [&](std::string_view name, const std::vector<uint32_t> &sources) {
     uint32_t result = values_.variable(row_bytes_of(Type::b32));
     emit(name, sources, result);
     return result;
