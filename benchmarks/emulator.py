@@ -43,6 +43,8 @@ TARGETS: dict[str, tuple[str, float]] = {
     "saxpy": ("at least, G lane-operations/s", 1.0),
     "matmul16_s": ("at most, s", 0.4),
     "matmul32_s": ("at most, s", 0.4),
+    "matmul_half_s": ("at most, s", 0.073),
+    "matmul_bytes_s": ("at most, s", 0.073),
     "two_cores": ("at least, times as fast", 1.8),
     "checks": ("at most, share of the time", 0.10),
     "counters": ("at most, share of the time", 0.10),
@@ -172,6 +174,17 @@ def cases(driver: Driver, loops: ctypes.CDLL) -> list[Case]:
             (tile, tile),
             [address(x), address(y), address(z), integer(side)],
             [raw, raw, host, integer(side)],
+        )
+    halves = driver.memory(bytes((ctypes.c_uint16 * n)(*[0x3C00 + 128 * (k % 7) for k in range(n)])))
+    raw_bytes = bytes(k % 251 for k in range(n))
+    few = driver.memory(raw_bytes)
+    for name, data, values in (("matmul_half", halves, raw), ("matmul_bytes", few, raw_bytes)):
+        add(
+            name,
+            (side // 64, side // 64),
+            (128, 1),
+            [address(data), address(data), address(z), integer(side)],
+            [values, values, host, integer(side)],
         )
     grid, block, threads, steps = (16, 1), (256, 1), 4096, 150
     characters = bytes((k * 7919 >> 3) & 255 for k in range(n))

@@ -113,3 +113,60 @@ extern "C" __global__ void atomics(unsigned *bins, int n) {
     atomicMax(&bins[64 + (i + k) % 256], i);
   }
 }
+
+// c = a * b with the matrix instructions of a warp: tiles of 64 x 64, a quarter for each of four warps. The
+// columns of b lie one after the other.
+template <class T, int depth, class Sum, class Multiply>
+__device__ void matrix_product(const T *a, const T *b, Sum *c, int n, Multiply multiply) {
+  __shared__ __align__(16) T left[64][depth + 16 / sizeof(T)], right[64][depth + 16 / sizeof(T)];
+  constexpr int vector = 16 / sizeof(T), step = 32 / sizeof(T);
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp / 2 * 32, column = warp % 2 * 32;
+  Sum sum[2][4][4] = {};
+  for (int at = 0; at < n; at += depth) {
+    for (int i = threadIdx.x; i < 64 * depth / vector; i += blockDim.x) {
+      int y = i / (depth / vector), x = i % (depth / vector) * vector;
+      *(int4 *)&left[y][x] = *(const int4 *)&a[(blockIdx.y * 64 + y) * n + at + x];
+      *(int4 *)&right[y][x] = *(const int4 *)&b[(blockIdx.x * 64 + y) * n + at + x];
+    }
+    __syncthreads();
+    for (int k = 0; k < depth; k += step) {
+      unsigned x[2][4], y[2][4];
+      auto load = [](unsigned (&r)[4], const void *p) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                     : "r"((unsigned)__cvta_generic_to_shared(p)));
+      };
+      for (int i = 0; i < 2; ++i) {
+        load(x[i], &left[row + 16 * i + lane % 16][k + lane / 16 * vector]);
+        load(y[i], &right[column + 16 * i + lane % 8 + lane / 16 * 8][k + lane / 8 % 2 * vector]);
+      }
+      for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 4; ++j)
+          multiply(sum[i][j], x[i], y[j / 2][j % 2 * 2], y[j / 2][j % 2 * 2 + 1]);
+    }
+    __syncthreads();
+  }
+  for (int i = 0; i < 2; ++i)
+    for (int j = 0; j < 4; ++j)
+      for (int e = 0; e < 4; ++e)
+        c[(blockIdx.y * 64 + row + 16 * i + lane / 4 + e / 2 * 8) * n + blockIdx.x * 64 + column + 8 * j +
+          lane % 4 * 2 + e % 2] = sum[i][j][e];
+}
+extern "C" __global__ void matmul_half(const unsigned short *a, const unsigned short *b, float *c, int n) {
+  auto multiply = [](float (&d)[4], const unsigned (&x)[4], unsigned y, unsigned z) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y), "r"(z));
+  };
+  matrix_product<unsigned short, 32>(a, b, c, n, multiply);
+}
+extern "C" __global__ void matmul_bytes(const signed char *a, const signed char *b, int *c, int n) {
+  auto multiply = [](int (&d)[4], const unsigned (&x)[4], unsigned y, unsigned z) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(y), "r"(z));
+  };
+  matrix_product<signed char, 64>(a, b, c, n, multiply);
+}

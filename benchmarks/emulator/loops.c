@@ -50,6 +50,20 @@ static void product(const float *a, const float *b, float *c, int n, int tile) {
 void matmul16(const float *a, const float *b, float *c, int n) { product(a, b, c, n, 16); }
 void matmul32(const float *a, const float *b, float *c, int n) { product(a, b, c, n, 32); }
 
+// Rows of a by columns of b, both adjacent; halves come as floats.
+#define ADJACENT_PRODUCT(name, type, sum_type)                                                               \
+  void name(const type *a, const type *b, sum_type *c, int n) {                                              \
+    for (int row = 0; row < n; ++row)                                                                        \
+      for (int column = 0; column < n; ++column) {                                                           \
+        sum_type sum = 0;                                                                                    \
+        for (int k = 0; k < n; ++k)                                                                          \
+          sum += a[row * n + k] * b[column * n + k];                                                         \
+        c[row * n + column] = sum;                                                                           \
+      }                                                                                                      \
+  }
+ADJACENT_PRODUCT(matmul_half, float, float)
+ADJACENT_PRODUCT(matmul_bytes, signed char, int)
+
 // What any reader of a text has to do at least: look at each character once.
 int64_t count_words(const char *text, int64_t bytes) {
   int64_t words = 0;

@@ -197,6 +197,13 @@ def instruction_step(machine: Machine) -> None:
     )
 
 
+def matrix_step(machine: Machine) -> None:
+    """Products of matrices: where the elements are, and the rounding of sums."""
+    cpu_driver_tests(
+        machine, "matrices", ["matrices"], "goes_where or corners or descriptors_name or fragments"
+    )
+
+
 def error_step(machine: Machine) -> None:
     """What functions answer to arguments that are wrong."""
     cpu_driver_tests(machine, "errors", ["driver/test_bad_arguments.py"], timeout_s=60)

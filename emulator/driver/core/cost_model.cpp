@@ -57,6 +57,11 @@ uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, co
                 of_class(InstructionClass::special_function) + of_class(InstructionClass::atomic);
   double weighted = static_cast<double>(counters.warp_instructions) + (cost::slow_class_weight - 1) * slow;
   double compute = weighted * share / issue_per_cycle / cost::clock_ghz;
+  double matrix_cycles = 0;
+  for (size_t kind = 0; kind < matrix_kinds; ++kind)
+    matrix_cycles +=
+        static_cast<double>(counters.matrix_products[kind]) / cost::matrix_products_per_cycle[kind];
+  double matrix = matrix_cycles * share / cost::clock_ghz;
   uint64_t wavefronts = 0, requests = 0;
   for (const SharedCounters &kind : counters.shared)
     wavefronts += kind.wavefronts;
@@ -69,7 +74,7 @@ uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, co
   double latency =
       cost::memory_latency_ns * static_cast<double>(requests) * share / (warps * cost::requests_of_a_warp);
   double start = cost::block_ns * static_cast<double>(most_blocks);
-  double total = cost::launch_ns + start + std::max({compute, shared, memory, latency});
+  double total = cost::launch_ns + start + std::max({compute, matrix, shared, memory, latency});
   const auto &slowdown = settings().slowdown;
   if (slowdown.kernel && std::regex_search(kernel, *slowdown.kernel))
     total *= slowdown.factor;

@@ -236,13 +236,9 @@ void require_cluster(const Function &function, const Device &device, LaunchShape
 // the function that it calls: people know their program by these names, not by the opcode.
 static std::string missing_feature(std::string_view unsupported) {
   static constexpr std::pair<std::string_view, std::string_view> features[] = {
-      {"mma.", "tensor cores"},
-      {"wmma.", "tensor cores"},
-      {"wgmma.", "tensor cores"},
-      {"tcgen05.", "tensor cores"},
-      {"ldmatrix.", "tensor cores"},
-      {"stmatrix.", "tensor cores"},
-      {"movmatrix.", "tensor cores"},
+      {"tcgen05.", "tensor memory"},
+      {"mma.sp", "sparse matrices"},
+      {"wgmma.mma_async.sp", "sparse matrices"},
       {"tex.", "textures"},
       {"tld4.", "textures"},
       {"txq.", "textures"},

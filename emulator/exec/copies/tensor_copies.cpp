@@ -279,6 +279,9 @@ const Instruction *store(Warp &w, const Instruction *i) {
   return i + 1;
 }
 
+// CUtensorMapDataType by PTX's numbers, which have .f32.ftz and .f64 before .bf16.
+static constexpr uint8_t element_types[] = {0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 11, 12};
+
 const Instruction *replace(Warp &w, const Instruction *i) {
   auto field = static_cast<MapField>(i->immediate & 0xff);
   uint32_t d = static_cast<uint32_t>(i->immediate >> 8);
@@ -291,6 +294,10 @@ const Instruction *replace(Warp &w, const Instruction *i) {
     check_access(w, i, lane, at, sizeof(TensorMap), true);
     TensorMap map;
     std::memcpy(static_cast<void *>(&map), reinterpret_cast<const void *>(at), sizeof map);
+    // Kernels make maps, too: of zeros, field by field.
+    const uint8_t *bytes = reinterpret_cast<const uint8_t *>(at);
+    if (std::all_of(bytes, bytes + sizeof map, [](uint8_t byte) { return byte == 0; }))
+      map.magic = TensorMap::tiled;
     if (map.magic != TensorMap::tiled)
       continue; // a field of what is no tensor map: the ISA leaves it open, and a copy through it is refused
     switch (field) {
@@ -320,6 +327,9 @@ const Instruction *replace(Warp &w, const Instruction *i) {
       break;
     case MapField::fill_mode:
       map.fill = static_cast<uint8_t>(value);
+      break;
+    case MapField::element_type:
+      map.type = value < std::size(element_types) ? element_types[value] : UINT8_MAX;
       break;
     }
     std::memcpy(reinterpret_cast<void *>(at), &map, sizeof map);

@@ -38,6 +38,7 @@ enum class MapField : uint8_t {
   interleave_layout,
   swizzle_mode,
   fill_mode,
+  element_type,
 };
 // tensormap.replace: address, new value (u64); immediate: MapField | dimension << 8.
 const Instruction *replace(Warp &w, const Instruction *i);

@@ -32,6 +32,7 @@ namespace emulator {
   CLASS(control)                                                                                             \
   CLASS(barrier)                                                                                             \
   CLASS(collective)                                                                                          \
+  CLASS(matrix)                                                                                              \
   CLASS(other)
 
 enum class InstructionClass : uint8_t {
@@ -55,6 +56,11 @@ enum class AccessKind : uint8_t { load, store, atomic };
 constexpr size_t access_kinds = 3;
 constexpr const char *access_kind_names[] = {"load", "store", "atomic"};
 
+// What a warp multiplies matrices of, by the rates at which GPUs do.
+enum class MatrixKind : uint8_t { half, tf32, float64, float8, int8, int4, bit };
+constexpr size_t matrix_kinds = 7;
+constexpr const char *matrix_kind_names[] = {"half", "tf32", "float64", "float8", "int8", "int4", "bit"};
+
 // A request is one access instruction of one warp that at least one lane executes.
 struct GlobalCounters {
   uint64_t requests = 0;
@@ -75,6 +81,7 @@ struct LaunchCounters {
   uint64_t warp_class[instruction_classes] = {};
   uint64_t thread_class[instruction_classes] = {};
   uint64_t divergent_branches = 0;
+  uint64_t matrix_products[matrix_kinds] = {}; // of two numbers
   GlobalCounters global[access_kinds];
   SharedCounters shared[access_kinds] = {};
 
@@ -94,6 +101,8 @@ template <typename Counters, typename Function> void visit(Counters &counters, F
     f(Name{"warp", instruction_class_names[c]}, counters.warp_class[c]);
     f(Name{"thread", instruction_class_names[c]}, counters.thread_class[c]);
   }
+  for (size_t k = 0; k < matrix_kinds; ++k)
+    f(Name{"matrix", matrix_kind_names[k], "products"}, counters.matrix_products[k]);
   for (size_t k = 0; k < access_kinds; ++k) {
     const char *kind = access_kind_names[k];
     auto &global = counters.global[k];

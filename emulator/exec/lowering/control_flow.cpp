@@ -191,6 +191,8 @@ void Lowering::barrier(Opcode &opcode) {
 void Lowering::lanes(Opcode &opcode) {
   bool sync = opcode.remove("sync");
   std::string_view name = opcode.mnemonic;
+  if (opcode.remove("abs"))
+    opcode.modifiers.insert(opcode.modifiers.begin(), "abs");
   const Operation &found = operation(opcode.form());
   bool shuffle = name == "shfl";
   size_t sources = shuffle ? 3 : found.source_count;

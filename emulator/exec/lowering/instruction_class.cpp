@@ -50,8 +50,8 @@ const std::unordered_map<std::string_view, Class> by_mnemonic = {
     {"sin", Class::special_function},
     {"cos", Class::special_function},
     {"tanh", Class::special_function},
-    {"mma", Class::other},
-    {"wmma", Class::other},
+    {"mma", Class::matrix},
+    {"movmatrix", Class::matrix},
     {"ldmatrix", Class::load_shared},
     {"stmatrix", Class::store_shared},
     {"prefetch", Class::other},
@@ -114,6 +114,12 @@ InstructionClass class_of(const Opcode &opcode) {
     return memory_class(opcode, false);
   if (opcode.mnemonic == "st")
     return memory_class(opcode, true);
+  if (opcode.mnemonic == "wmma" && !opcode.modifiers.empty() && opcode.modifiers[0] != "mma")
+    return memory_class(opcode, opcode.modifiers[0] == "store");
+  if (opcode.mnemonic == "wgmma" && !opcode.has("mma_async"))
+    return Class::barrier;
+  if (opcode.mnemonic == "wmma" || opcode.mnemonic == "wgmma")
+    return Class::matrix;
   if (opcode.mnemonic == "cp") {
     bool copies = has_space(opcode, "global") && has_space(opcode, "shared");
     return copies ? Class::load_global : opcode.has("async") ? Class::barrier : Class::other;

@@ -92,6 +92,9 @@ private:
   void store(Opcode &opcode);
   void atomic(Opcode &opcode);
   void lanes(Opcode &opcode);
+  void move_matrix(Opcode &opcode);
+  void multiply_matrices(Opcode &opcode);
+  void warp_matrix(Opcode &opcode);
   void barrier(Opcode &opcode);
   void branch(Opcode &opcode);
   void call(Opcode &opcode);
@@ -119,6 +122,11 @@ private:
   void move_wide();
   void atomic_wide(const AccessForm &form, std::string_view name);
   std::pair<uint32_t, uint32_t> halves(const Operand &operand);
+  void emit_product(const MatrixForm &form);
+  void multiply_of_warpgroup(Opcode &opcode);
+  void move_fragment(Opcode &opcode);
+  std::vector<uint32_t> fragment_rows(const Operand &list, const Fragment &fragment, ptx::Type type,
+                                      bool defines);
   uint32_t combined(uint32_t predicate, std::string_view boolean, const Operand &with, bool inverted);
   uint32_t address_row(const Operand &memory, ptx::Space &space, int64_t &offset, bool &wide);
   uint32_t generic_row(const Operand &memory, ptx::Space space);

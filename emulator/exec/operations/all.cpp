@@ -15,6 +15,8 @@ void add_operations(OperationTable &table) {
   add_memory(table);
   add_atomic(table);
   add_lanes(table);
+  add_matrix_moves(table);
+  add_multiply(table);
 }
 
 } // namespace emulator::EMULATOR_ISA

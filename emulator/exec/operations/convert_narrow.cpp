@@ -1,31 +1,9 @@
 // cvt to and from the formats of 8, 6 and 4 bits, which exist as pairs only, and cvt.pack.
-#include "exec/operations/half_functions.hpp"
+#include "exec/operations/narrow_functions.hpp"
 
 namespace emulator::EMULATOR_ISA {
 
 namespace {
-
-struct e4m3;
-struct e5m2;
-struct e2m1;
-struct e2m3;
-struct e3m2;
-template <> struct Layout<e4m3> {
-  static constexpr u32 exponent_bits = 4, fraction_bits = 3, largest = 0x7e, nan = 0x7f;
-};
-template <> struct Layout<e5m2> {
-  static constexpr u32 exponent_bits = 5, fraction_bits = 2, largest = 0x7b, nan = 0x7f;
-};
-// No NaN: the largest number stands for it.
-template <> struct Layout<e2m1> {
-  static constexpr u32 exponent_bits = 2, fraction_bits = 1, largest = 0x07, nan = 0x07;
-};
-template <> struct Layout<e2m3> {
-  static constexpr u32 exponent_bits = 2, fraction_bits = 3, largest = 0x1f, nan = 0x1f;
-};
-template <> struct Layout<e3m2> {
-  static constexpr u32 exponent_bits = 3, fraction_bits = 2, largest = 0x1f, nan = 0x1f;
-};
 
 // .rn.satfinite
 template <typename T, bool Relu> u32 narrowest(f32 x) {
@@ -37,22 +15,6 @@ template <typename T, bool Relu> u32 narrowest(f32 x) {
   code = Relu && sign ? 0 : code | sign << sign_at;
   return is_number(x) ? code : Layout<T>::nan;
 }
-template <typename T> f32 widest(u32 code) {
-  constexpr u32 fraction_bits = Layout<T>::fraction_bits, exponent_bits = Layout<T>::exponent_bits;
-  constexpr u32 bias = bias_of<T>, up = 23 - fraction_bits;
-  u32 magnitude = code & ((u32{1} << (exponent_bits + fraction_bits)) - 1);
-  u32 shifted = magnitude << up;
-  u32 normal = shifted + ((127 - bias) << 23);
-  f32 subnormal =
-      bit_cast<f32>(shifted + ((128 - bias) << 23)) - bit_cast<f32>(static_cast<u32>((128 - bias) << 23));
-  u32 bits = magnitude >> fraction_bits ? normal : bit_cast<u32>(subnormal);
-  if constexpr (std::is_same_v<T, e5m2>)
-    bits = magnitude >= 0x7c ? shifted | 0x7f800000 : bits;
-  if constexpr (std::is_same_v<T, e4m3>)
-    bits = magnitude == 0x7f ? 0x7fffffff : bits;
-  return bit_cast<f32>(bits | (code >> (exponent_bits + fraction_bits) & 1) << 31);
-}
-
 // The bits of one element in a pair: 6-bit formats have two zero bits in front.
 template <typename T> constexpr u32 element_bits = std::is_same_v<T, e2m1> ? 4 : 8;
 template <typename T> using pair_bits = std::conditional_t<std::is_same_v<T, e2m1>, u8, u16>;

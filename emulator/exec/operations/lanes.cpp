@@ -1,7 +1,7 @@
 // Operations across the lanes of a warp: shfl, vote, match, redux, elect, activemask. The .sync forms name
 // the lanes that take part and wait until all of those are there. Lanes that run together may name different
 // sets, each its own: the tiles of a warp do.
-#include "exec/operations/shapes.hpp"
+#include "exec/operations/float_functions.hpp"
 
 namespace emulator::EMULATOR_ISA {
 
@@ -218,6 +218,23 @@ template <typename F, typename T> const Instruction *reduce(Warp &w, const Instr
   });
 }
 
+// A number wins over NaN, or with .NaN the other way round.
+template <typename F, bool Magnitude> const Instruction *reduce_floats(Warp &w, const Instruction *i) {
+  return with_members(w, i, [&](u32 members) {
+    const f32 *value = w.row<f32>(i->a);
+    auto of = [&](u32 lane) { return Magnitude ? AbsoluteFloat::apply<f32>(value[lane]) : value[lane]; };
+    f32 result = of(first_lane(members));
+    for (u32 m = members; m; m &= m - 1)
+      result = F::template apply<f32>(result, of(first_lane(m)));
+    put_all(w, i->destination, bit_cast<u32>(result));
+  });
+}
+template <typename F> void add_float_reduction(OperationTable &t, const std::string &name) {
+  using ptx::Type;
+  t.add("redux." + name + ".f32", {reduce_floats<F, false>, Type::f32, {Type::f32}, 1});
+  t.add("redux.abs." + name + ".f32", {reduce_floats<F, true>, Type::f32, {Type::f32}, 1});
+}
+
 } // namespace
 
 // Operand types are those of the instruction's own operands; decoding gives each mnemonic its shape.
@@ -244,6 +261,10 @@ void add_lanes(OperationTable &t) {
   t.add("redux.min.s32", {reduce<Minimum, s32>, Type::s32, {Type::s32}, 1});
   t.add("redux.max.u32", {reduce<Maximum, u32>, Type::u32, {Type::u32}, 1});
   t.add("redux.max.s32", {reduce<Maximum, s32>, Type::s32, {Type::s32}, 1});
+  add_float_reduction<MinimumFloat>(t, "min");
+  add_float_reduction<MaximumFloat>(t, "max");
+  add_float_reduction<MinimumOrNan>(t, "min.NaN");
+  add_float_reduction<MaximumOrNan>(t, "max.NaN");
   t.add("redux.and.b32", {reduce<AllBits, u32>, Type::b32, {Type::b32}, 1});
   t.add("redux.or.b32", {reduce<AnyBits, u32>, Type::b32, {Type::b32}, 1});
   t.add("redux.xor.b32", {reduce<OddBits, u32>, Type::b32, {Type::b32}, 1});

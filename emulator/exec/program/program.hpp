@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exec/interface/launch.hpp"
+#include "exec/program/matrix.hpp"
 #include "exec/sampling/sample.hpp"
 #include "ptx/syntax/module.hpp"
 
@@ -199,6 +200,7 @@ struct Program {
   std::vector<std::vector<const Instruction *>> tables;
   std::vector<Callee> callees;
   std::vector<ImageForm> images;
+  std::vector<MatrixForm> matrices;
   std::vector<FunctionCode> functions; // [0] is the kernel
   std::vector<ConstantRow> constants;
   std::vector<SpecialRow> specials;

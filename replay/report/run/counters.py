@@ -9,6 +9,7 @@ from replay.text import Column, Screen, duration, heading, shown, table
 
 SHOWN_KERNELS = 8
 _CLASS = "warp_"
+_MATRIX, _PRODUCTS = "matrix_", "_products"
 _KINDS = ("load", "store", "atomic")
 
 
@@ -26,6 +27,11 @@ def render_counters(counters: WindowCounters, screen: Screen) -> Iterator[str]:
         yield heading("No launch was counted", screen)
         return
     rows = [[name, *(text(item) for item in shown_items)] for name, text in _FIGURES]
+    for name in dict.fromkeys(name for item in shown_items for name in _products(item.counters)):
+        kind = name.removeprefix(_MATRIX).removesuffix(_PRODUCTS)
+        rows.append(
+            [f"products of matrices, {kind}", *(f"{item.counters.get(name, 0):,}" for item in shown_items)]
+        )
     names = sorted(
         {name for item in shown_items for name in _classes(item.counters)},
         key=lambda name: -counters.total.counters[name],
@@ -64,6 +70,10 @@ def _classes(counters: Mapping[str, int]) -> list[str]:
         for name, value in counters.items()
         if name.startswith(_CLASS) and value and name != "warp_instructions"
     ]
+
+
+def _products(counters: Mapping[str, int]) -> list[str]:
+    return [name for name, value in counters.items() if name.startswith(_MATRIX) and value]
 
 
 def _figure(value: float | None, pattern: str = "{:.2f}") -> str:

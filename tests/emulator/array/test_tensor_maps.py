@@ -325,6 +325,37 @@ def test_maps_are_changed_by_kernels(cuda: Driver) -> None:
     assert cuda.read(out, 128) == gathered(other[:2], positions([8, 0], (8, 4), (1, 1)))
 
 
+@pytest.mark.parametrize(("number", "size"), [(1, 2), (6, 2), (10, 2), (2, 4), (7, 4), (9, 8)])
+def test_kernels_make_maps_of_zeros(cuda: Driver, number: int, size: int) -> None:
+    """Every field is set, and the size of an element follows from PTX's number of its type."""
+    tensor = np.frombuffer(random.Random(4).randbytes(size * 16 * 8), f"u{size}").reshape(8, 16)
+    at, room, box = cuda.alloc(tensor.nbytes), cuda.alloc(512), (16 // size, 4)
+    cuda.write(at, tensor.tobytes())
+    cuda.write(room, bytes(128))
+    fields = [
+        ("rank", 32, "1"),
+        ("elemtype", 32, str(number)),
+        *((f"{name}", 32, f"{d}, {value}") for name, values in (
+            ("box_dim", box), ("global_dim", (16, 8)), ("element_stride", (1, 1)),
+        ) for d, value in enumerate(values)),
+    ]  # fmt: skip
+    body = f"""
+    @%p0 bra WAIT;
+    mov.b64 %rd3, {room}; mov.b64 %rd2, {at};
+    tensormap.replace.tile.global_address.global.b1024.b64 [%rd3], %rd2;
+    mov.b64 %rd2, {16 * size};
+    tensormap.replace.tile.global_stride.global.b1024.b64 [%rd3], 0, %rd2;
+    {" ".join(f"tensormap.replace.tile.{n}.global.b1024.b{bits} [%rd3], {v};" for n, bits, v in fields)}
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 64;
+    cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd3, {{%c0, %c1}}], [%r2];
+    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+    @!%p2 bra WAIT;
+    """
+    out = cuda.alloc(64)
+    run(cuda, ptx(body + DRAIN.format(bytes=64), 64), Map(), out, [2, 3])
+    assert cuda.read(out, 64) == np.ascontiguousarray(tensor[3:7, 2 : 2 + box[0]]).tobytes()
+
+
 @pytest.mark.parametrize(
     ("change", "error", "why"),
     [

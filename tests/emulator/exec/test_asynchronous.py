@@ -297,9 +297,11 @@ def test_bulk_copies_go_both_ways(cuda: driver_api.Driver) -> None:
     "instruction",
     [
         "cp.async.bulk.tensor.3d.shared::cta.global.im2col.mbarrier::complete_tx::bytes [%r1], [%rd0, {%r2}], [%r1];",
-        "wgmma.fence.sync.aligned;",
-        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%rd1,%rd2}, {%rd3}, {%rd4}, {%rd1,%rd2};",
-        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%r1];",
+        "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {%r0,%r1,%r2,%r3}, %rd0, %rd1, %p1;",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 {%f0,%f1}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, {%f0,%f1};",
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1,%r2}, {%r4}, {%f0,%f1,%f2,%f3};",
+        "wmma.load.a.sync.aligned.row.m16n16k32.f16 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, [%rd0];",
+        "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r0}, [%r1];",
         "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32;",
     ],
 )

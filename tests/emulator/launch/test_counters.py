@@ -202,6 +202,72 @@ def test_a_modelled_time_is_the_documented_formula(fresh: Fresh, tmp_path: Path)
     assert times[4] < times[5]  # fewer warps take turns
 
 
+# %r1 apart from each other, the rows of four matrices; then products, as many as the loop has turns.
+MATRICES = (
+    HEADER.replace("8.0", "8.7").replace("sm_80", "sm_90")
+    + """
+.visible .entry matrices(.param .u32 row_bytes, .param .u32 turns)
+{
+  .shared .align 16 .b8 block[8192];
+  .reg .pred %p1; .reg .b32 %r<12>; .reg .f32 %f<4>; .reg .f64 %d<4>;
+  ld.param.u32 %r1, [row_bytes]; ld.param.u32 %r2, [turns];
+  mov.u32 %r3, %tid.x; mov.u32 %r4, block; mad.lo.u32 %r4, %r3, %r1, %r4;
+  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r5, %r6, %r7, %r8}, [%r4];
+  stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r4], {%r5, %r6};
+  mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r5,%r6,%r7,%r8}, {%r5,%r6,%r7,%r8}, {%r5,%r6}, {%r5,%r6,%r7,%r8};
+  mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d0, %d1}, {%d2}, {%d3}, {%d0, %d1};
+loop:
+  mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r5,%r6,%r7,%r8}, {%r5,%r6}, {%f0,%f1,%f2,%f3};
+  sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra loop;
+  ret;
+}
+"""
+)
+
+
+def test_matrix_instructions_count_and_take_modelled_time(fresh: Fresh, tmp_path: Path) -> None:
+    file = tmp_path / "counters"
+    fresh(
+        f"""
+        f = d.function(d.module({MATRICES!r}), "matrices")
+        for row_bytes, warps in ((16, 1), (128, 8)):
+            assert d.launch(f, [1], [32 * warps], [ctypes.c_uint(row_bytes // warps), ctypes.c_uint(50)]) == 0
+        d.do("cuCtxSynchronize")
+        """,
+        COUNTERS=str(file),
+    )
+    one, eight = (json.loads(line) for line in file.read_text().splitlines())
+    counts = one["counters"]
+    assert {name: value for name, value in counts.items() if name.startswith("matrix_") and value} == {
+        "matrix_half_products": 50 * 16 * 8 * 16,
+        "matrix_int8_products": 16 * 8 * 32,
+        "matrix_float64_products": 8 * 8 * 4,
+    }
+    assert counts["warp_matrix"] == 52
+    loads = [counts[f"shared_load_{what}"] for what in ("requests", "bytes", "wavefronts", "bank_conflicts")]
+    assert loads == [1, 512, 4, 0]
+    stores = [
+        counts[f"shared_store_{what}"] for what in ("requests", "bytes", "wavefronts", "bank_conflicts")
+    ]
+    assert stores == [1, 256, 2, 0]
+    cycles = 8 * (50 * 2048 / 1024 + 4096 / 2048 + 256 / 64)
+    assert abs(eight["modelled_ns"] - (2000 + 20 + cycles / 1.5)) <= 1
+
+
+def test_rows_of_matrices_in_one_bank_take_turns(fresh: Fresh, tmp_path: Path) -> None:
+    file = tmp_path / "counters"
+    fresh(
+        f"""
+        f = d.function(d.module({MATRICES!r}), "matrices")
+        assert d.launch(f, [1], [32], [ctypes.c_uint(128), ctypes.c_uint(1)]) == 0
+        d.do("cuCtxSynchronize")
+        """,
+        COUNTERS=str(file),
+    )
+    counts = json.loads(file.read_text())["counters"]
+    assert (counts["shared_load_wavefronts"], counts["shared_load_bank_conflicts"]) == (32, 28)
+
+
 # Each lane reads its offset from `places`, then loads and stores SIZE bytes there and at distances after it, in global
 # and in shared memory; lanes from `lanes` on do nothing.
 SCATTERED = (

@@ -196,7 +196,7 @@ def test_kernel_that_cannot_run_fails_its_launch_and_names_the_line(fresh):
 @pytest.mark.parametrize(
     ("instruction", "feature"),
     [
-        ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%rd1];", "tensor cores"),
+        ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%rd1], 32;", "tensor memory"),
         ("tex.2dms.v4.f32.s32 {%f1, %f2, %f3, %f3}, [%rd1, {%r1, %r1, %r1, %r1}];", "textures"),
         ("cudaGetParameterBuffer", "dynamic parallelism"),
     ],

@@ -111,6 +111,7 @@ void Lowering::change_tensor_map(Opcode &opcode) {
       {"interleave_layout", MapField::interleave_layout, false},
       {"swizzle_mode", MapField::swizzle_mode, false},
       {"fill_mode", MapField::fill_mode, false},
+      {"elemtype", MapField::element_type, false},
   };
   if (opcode.remove("cp_fenceproxy")) {
     // A copy of the map, seen by whatever reads maps from then on.

@@ -1,0 +1,23 @@
+// What the names of a matrix instruction say: shape, types, and the fragments that follow from them.
+#pragma once
+
+#include "exec/lowering/matrix/fragment.hpp"
+#include "exec/lowering/opcode.hpp"
+
+namespace emulator {
+
+enum class MatrixRole : uint8_t { a, b, c };
+
+// The type of a sum; `none` where the name is not one.
+ptx::Type sum_type(std::string_view name);
+
+// Takes m16n8k8 out of the opcode. False when there is none, or none of a size that a warp holds.
+bool take_shape(Opcode &opcode, MatrixForm &form);
+// Whether mma or wmma has elements of this kind in this shape.
+bool is_mma_shape(const MatrixForm &form);
+bool is_wmma_shape(const MatrixForm &form);
+
+// `sum`: the type of C and D.
+Fragment fragment_of(MatrixRole role, const MatrixForm &form, ptx::Type sum, bool wmma);
+
+} // namespace emulator

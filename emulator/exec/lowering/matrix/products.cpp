@@ -1,0 +1,102 @@
+// mma and wmma.mma.
+#include "exec/lowering/lowering.hpp"
+#include "exec/lowering/matrix/form.hpp"
+
+namespace emulator {
+
+using ptx::Type;
+
+// The rows of a list of registers, or of one register alone.
+std::vector<uint32_t> Lowering::fragment_rows(const Operand &list, const Fragment &fragment, Type type,
+                                              bool defines) {
+  bool vector = list.kind == Kind::vector;
+  if ((vector ? list.count : 1u) != fragment.registers)
+    unsupported("with a fragment of " + std::to_string(vector ? list.count : 1u) + " registers, not " +
+                std::to_string(fragment.registers));
+  std::vector<uint32_t> rows;
+  for (uint32_t r = 0; r < fragment.registers; ++r) {
+    const Operand &one = vector ? element(list, r) : list;
+    rows.push_back(defines ? destination(one, type) : source(one, type));
+  }
+  return rows;
+}
+
+void Lowering::emit_product(const MatrixForm &form) {
+  Type type = form.a_element == MatrixElement::f64 ? Type::b64 : Type::b32;
+  std::vector<uint32_t> rows = fragment_rows(operand(0), form.d, type, true);
+  size_t results = rows.size();
+  auto add = [&](const Operand &list, const Fragment &fragment, bool shared) {
+    for (uint32_t row : fragment_rows(list, fragment, shared ? Type::b64 : type, false))
+      rows.push_back(row);
+  };
+  add(operand(1), form.a, form.shared_a);
+  add(operand(2), form.b, form.shared_b);
+  add(operand(form.of_warpgroup ? 0 : 3), form.c, false);
+  if (form.of_warpgroup)
+    rows.push_back(source(operand(3), Type::pred));
+  Lowered &lowered = emit(operation("mma").handler);
+  for (size_t r = 0; r < rows.size(); ++r)
+    refer(lowered, Field::list, rows[r], r < results);
+  lowered.list = std::move(rows);
+  lowered.instruction.immediate = static_cast<int64_t>(program_.matrices.size());
+  program_.matrices.push_back(form);
+  lowered.counted = 1;
+  apply_guard(lowered);
+  finish_destinations();
+}
+
+void Lowering::multiply_matrices(Opcode &opcode) {
+  bool wmma = opcode.mnemonic == "wmma";
+  MatrixForm form;
+  if (!opcode.remove("sync") || !opcode.remove("aligned") || !take_shape(opcode, form))
+    unsupported();
+  // Of mma, A lies by rows and B by columns; fragments of wmma do not depend on it.
+  if (!wmma && !(opcode.has("row") && opcode.has("col")))
+    unsupported();
+  while (opcode.remove("row") || opcode.remove("col"))
+    ;
+  form.saturate = opcode.remove("satfinite");
+  bool pops = opcode.remove("popc");
+  form.and_bits = opcode.remove("and");
+  bool differs = opcode.remove("xor");
+  opcode.remove("kind::f8f6f4");
+  Rounding rounding = opcode.take_rounding();
+  auto &types = opcode.modifiers;
+  bool short_form = wmma && types.size() == 2; // of .f16
+  if (types.size() != 4 && !short_form)
+    unsupported();
+  Type d = sum_type(types.front()), c = sum_type(types.back());
+  if (!find_element(short_form ? "f16" : types[1], form.a_element) ||
+      !find_element(short_form ? "f16" : types[2], form.b_element))
+    unsupported();
+  MatrixElement a = form.a_element;
+  bool floats = a < MatrixElement::s8 && a != MatrixElement::f64;
+  bool halves = a == MatrixElement::f16 || (a >= MatrixElement::e4m3 && a <= MatrixElement::e2m1);
+  auto fits = [&](Type sum) {
+    return floats ? sum == Type::f32 || (halves && sum == Type::f16)
+                  : sum == (a == MatrixElement::f64 ? Type::f64 : Type::s32);
+  };
+  auto family = [](MatrixElement element) {
+    return element >= MatrixElement::e4m3 && element <= MatrixElement::e2m1 ? MatrixElement::e4m3
+           : element == MatrixElement::u8                                   ? MatrixElement::s8
+           : element == MatrixElement::u4                                   ? MatrixElement::s4
+                                                                            : element;
+  };
+  bool bits = a == MatrixElement::b1;
+  if (!fits(c) || !fits(d) || family(a) != family(form.b_element) ||
+      (bits && (!pops || form.and_bits == differs)) || (!bits && (pops || differs || form.and_bits)) ||
+      !(wmma ? is_wmma_shape(form) : is_mma_shape(form)))
+    unsupported();
+  form.half_c = c == Type::f16;
+  form.half_d = d == Type::f16;
+  form.a = fragment_of(MatrixRole::a, form, c, wmma);
+  form.b = fragment_of(MatrixRole::b, form, c, wmma);
+  form.c = fragment_of(MatrixRole::c, form, c, wmma);
+  form.d = fragment_of(MatrixRole::c, form, d, wmma);
+  if (operand_count() != 4)
+    unsupported("with " + std::to_string(operand_count()) + " operands");
+  emit_product(form);
+  apply_rounding(result_.code.back(), rounding);
+}
+
+} // namespace emulator

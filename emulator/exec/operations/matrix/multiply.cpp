@@ -1,0 +1,360 @@
+// mma and wmma.mma. Products are exact. A sum of f32 begins with c and takes the products in the order of k,
+// each added with one rounding to nearest; f16 results are rounded once more, at the end. Integers are exact,
+// f64 is a chain of fma. The registers of a fragment become matrices of one type, and every shape is the same
+// loop over them.
+#ifdef __FMA__
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+
+#include "exec/operations/matrix/shared_matrix.hpp"
+#include "exec/operations/matrix/whole_warp.hpp"
+#include "exec/operations/narrow_functions.hpp"
+
+namespace emulator::EMULATOR_ISA {
+
+namespace {
+
+constexpr u32 most_a = 1024, most_b = 8192, most_c = 4096; // elements of an operand
+
+// Calls then(lane's first element in its register, row, column, elements) for each lane, the last with a
+// constant.
+template <u32 Elements, typename F>
+[[gnu::always_inline]] inline void for_each_lane_of(const Fragment &f, u32 r, F then) {
+  u32 row = f.tile[r].row, column = f.tile[r].column, step = f.step;
+  for (u32 g = 0; g < 8; ++g)
+    for (u32 t = 0; t < 4; ++t)
+      then((g * 4 + t) * Elements, row + g, column + t * step, std::integral_constant<u32, Elements>());
+}
+// Only floats are packed: T is what an element becomes.
+template <typename T, typename F>
+[[gnu::always_inline]] inline void for_each_lane(const Fragment &f, u32 r, F then) {
+  if constexpr (!std::is_same_v<T, f32>)
+    return for_each_lane_of<1>(f, r, then);
+  switch (f.elements) {
+  case 1:
+    return for_each_lane_of<1>(f, r, then);
+  case 2:
+    return for_each_lane_of<2>(f, r, then);
+  case 4:
+    return for_each_lane_of<4>(f, r, then);
+  default:
+    return for_each_lane_of<8>(f, r, then);
+  }
+}
+
+// The elements of register r, lane by lane, to their places; and back.
+template <typename T> void scatter(const Fragment &f, u32 r, const T *values, T *matrix, u32 pitch) {
+  for_each_lane<T>(f, r, [=](u32 from, u32 row, u32 column, auto elements) {
+    std::memcpy(matrix + row * pitch + column, values + from, elements * sizeof(T));
+  });
+}
+template <typename T>
+void scatter_transposed(const Fragment &f, u32 r, const T *values, T *matrix, u32 pitch) {
+  for_each_lane<T>(f, r, [=](u32 from, u32 row, u32 column, auto elements) {
+    for (u32 e = 0; e < elements; ++e)
+      matrix[(column + e) * pitch + row] = values[from + e];
+  });
+}
+template <typename T> void gather(const Fragment &f, u32 r, T *values, const T *matrix, u32 pitch) {
+  for_each_lane<T>(f, r, [=](u32 to, u32 row, u32 column, auto elements) {
+    std::memcpy(values + to, matrix + row * pitch + column, elements * sizeof(T));
+  });
+}
+
+template <typename T> f32 widest_of(u32 code) { return widest<T>(code); }
+struct NarrowTable {
+  alignas(64) f32 value[256];
+  explicit NarrowTable(f32 (*widen_code)(u32)) {
+    for (u32 code = 0; code < 256; ++code)
+      value[code] = widen_code(code);
+  }
+};
+
+template <typename T> void widen_bytes(const u32 *row, f32 *values) {
+  static const NarrowTable table(widest_of<T>);
+  const u8 *bytes = reinterpret_cast<const u8 *>(row);
+  for (u32 k = 0; k < 4 * lanes_per_warp; ++k)
+    values[k] = table.value[bytes[k]];
+}
+
+template <typename T> void widen_halves(const u32 *row, f32 *values) {
+  const u16 *halves = reinterpret_cast<const u16 *>(row);
+  EACH_HALF(h) values[h] = widen(T{halves[h]});
+}
+
+// The elements of one register of all lanes as f32, which holds each exactly.
+[[gnu::noinline]] void widen_row(MatrixElement element, const u32 *row, f32 *values) {
+  const u8 *bytes = reinterpret_cast<const u8 *>(row);
+  switch (element) {
+  case MatrixElement::f16:
+    return widen_halves<f16>(row, values);
+  case MatrixElement::bf16:
+    return widen_halves<bf16>(row, values);
+  case MatrixElement::tf32: // the digits that tf32 lacks are not looked at
+    EACH_LANE(l) values[l] = bit_cast<f32>(row[l] & 0xffffe000);
+    return;
+  case MatrixElement::e4m3:
+    return widen_bytes<e4m3>(row, values);
+  case MatrixElement::e5m2:
+    return widen_bytes<e5m2>(row, values);
+  case MatrixElement::e3m2:
+    return widen_bytes<e3m2>(row, values);
+  case MatrixElement::e2m3:
+    return widen_bytes<e2m3>(row, values);
+  case MatrixElement::e2m1:
+    return widen_bytes<e2m1>(row, values);
+  case MatrixElement::s8:
+    for (u32 k = 0; k < 4 * lanes_per_warp; ++k)
+      values[k] = static_cast<s8>(bytes[k]);
+    return;
+  case MatrixElement::u8:
+    for (u32 k = 0; k < 4 * lanes_per_warp; ++k)
+      values[k] = bytes[k];
+    return;
+  case MatrixElement::s4:
+    for (u32 k = 0; k < 8 * lanes_per_warp; ++k)
+      values[k] = static_cast<s8>(bytes[k / 2] << (k % 2 ? 0 : 4)) >> 4;
+    return;
+  case MatrixElement::u4:
+    for (u32 k = 0; k < 8 * lanes_per_warp; ++k)
+      values[k] = bytes[k / 2] >> (k % 2 ? 4 : 0) & 15;
+    return;
+  default:
+    return;
+  }
+}
+
+// Registers of an operand are in the program's list of extras: D, A, B, C, one after the other; of wgmma
+// descriptors instead of A or B, D once more as C, and the predicate of C.
+struct Operands {
+  const uint32_t *d, *a, *b, *c;
+  Operands(const Warp &w, const Instruction *i, const MatrixForm &form)
+      : d(w.program->extra.data() + i->extra), a(d + form.d.registers), b(a + form.a.registers),
+        c(b + form.b.registers) {}
+};
+
+template <typename Place>
+void widen_registers(Warp &w, MatrixElement element, const Fragment &f, const uint32_t *registers,
+                     Place place) {
+  alignas(64) f32 values[8 * lanes_per_warp];
+  for (u32 r = 0; r < f.distinct; ++r) {
+    widen_row(element, w.row<u32>(registers[r]), values);
+    place(r, values);
+  }
+}
+template <typename Place>
+void widen_shared(Warp &w, const Instruction *i, MatrixElement element, const Fragment &f,
+                  const SharedMatrix &from, u32 first_row, Place place) {
+  alignas(64) f32 values[8 * lanes_per_warp];
+  u32 lanes[lanes_per_warp];
+  for (u32 t = 0; t < f.distinct; ++t) {
+    from.read_tile(w, i, first_row + f.tile[t].row, f.tile[t].column, 4u / f.elements, lanes);
+    widen_row(element, lanes, values);
+    place(t, values);
+  }
+}
+
+// b with the elements of a row of B, those of one k, side by side.
+void widen_operands(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at, f32 *a,
+                    f32 *b) {
+  auto put_a = [&](u32 r, const f32 *values) { scatter(form.a, r, values, a, form.k); };
+  auto put_b = [&](u32 r, const f32 *values) { scatter_transposed(form.b, r, values, b, form.n); };
+  if (form.shared_a)
+    widen_shared(w, i, form.a_element, form.a, SharedMatrix(w, i, *w.row<u64>(at.a[0]), !form.columns_a),
+                 w.index % 4 * form.m, put_a);
+  else
+    widen_registers(w, form.a_element, form.a, at.a, put_a);
+  if (form.shared_b)
+    widen_shared(w, i, form.b_element, form.b, SharedMatrix(w, i, *w.row<u64>(at.b[0]), !form.columns_b), 0,
+                 put_b);
+  else
+    widen_registers(w, form.b_element, form.b, at.b, put_b);
+  for (u32 k = 0; form.negated && k < form.m * form.k; ++k)
+    a[k] = -a[k];
+}
+
+// Whether C takes part, or the sum begins with 0.
+bool adds_c(Warp &w, const MatrixForm &form, const Operands &at) {
+  return !form.of_warpgroup || w.predicate(at.c[form.c.registers]) != 0;
+}
+
+typedef f32 Lanes8 __attribute__((vector_size(32)));
+
+// Exact: f32 holds every product, so that a product and a sum are one rounding.
+template <bool Exact> [[gnu::always_inline]] inline void add_product(Lanes8 &sum, f32 a, const Lanes8 &b) {
+#ifdef __FMA__
+  sum = reinterpret_cast<Lanes8>(
+      _mm256_fmadd_ps(_mm256_set1_ps(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(sum)));
+#else
+  if constexpr (Exact)
+    sum = a * b + sum;
+  else
+    for (u32 j = 0; j < 8; ++j)
+      sum[j] = __builtin_fmaf(a, b[j], sum[j]);
+#endif
+}
+
+// c += a * b; m and n are multiples of 8.
+template <bool Exact>
+[[gnu::noinline]] void multiply_floats(const f32 *a, const f32 *b, f32 *c, u32 m, u32 n, u32 k) {
+  constexpr u32 rows = 8;
+  for (u32 column = 0; column < n; column += 8)
+    for (u32 row = 0; row < m; row += rows) {
+      Lanes8 sum[rows];
+      for (u32 r = 0; r < rows; ++r)
+        std::memcpy(&sum[r], c + (row + r) * n + column, sizeof sum[r]);
+      for (u32 p = 0; p < k; ++p) {
+        Lanes8 values;
+        std::memcpy(&values, b + p * n + column, sizeof values);
+        for (u32 r = 0; r < rows; ++r)
+          add_product<Exact>(sum[r], a[(row + r) * k + p], values);
+      }
+      for (u32 r = 0; r < rows; ++r)
+        std::memcpy(c + (row + r) * n + column, &sum[r], sizeof sum[r]);
+    }
+}
+
+void multiply_as_floats(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at) {
+  alignas(64) f32 a[most_a], b[most_b], c[most_c], values[8 * lanes_per_warp];
+  widen_operands(w, i, form, at, a, b);
+  bool adds = adds_c(w, form, at);
+  std::fill_n(c, adds ? 0 : form.m * form.n, 0.0f);
+  for (u32 r = 0; adds && r < form.c.distinct; ++r) {
+    if (form.half_c)
+      widen_halves<f16>(w.row<u32>(at.c[r]), values);
+    else
+      std::memcpy(values, w.row<f32>(at.c[r]), sizeof(f32) * lanes_per_warp);
+    scatter(form.c, r, values, c, form.n);
+  }
+  if (form.a_element == MatrixElement::bf16 || form.a_element == MatrixElement::tf32)
+    multiply_floats<false>(a, b, c, form.m, form.n, form.k);
+  else
+    multiply_floats<true>(a, b, c, form.m, form.n, form.k);
+  for (u32 r = 0; r < form.d.distinct; ++r) {
+    gather(form.d, r, values, c, form.n);
+    if (form.half_d) {
+      u16 *halves = w.row<u16>(at.d[r]);
+      EACH_HALF(h) halves[h] = narrow<f16>(values[h]).bits;
+    } else {
+      f32 *to = w.row<f32>(at.d[r]);
+      EACH_LANE(l) to[l] = canonical(values[l]);
+    }
+  }
+}
+
+// Adds sums, from 0, to the integers of C.
+void add_integers(Warp &w, const MatrixForm &form, const Operands &at, const s32 *sums) {
+  s32 values[lanes_per_warp];
+  bool adds = adds_c(w, form, at);
+  for (u32 r = 0; r < form.d.distinct; ++r) {
+    gather(form.d, r, values, sums, form.n);
+    const s32 *c = w.row<s32>(at.c[r]);
+    s32 *d = w.row<s32>(at.d[r]);
+    for (u32 l = 0; l < lanes_per_warp; ++l) {
+      s64 sum = s64{adds ? c[l] : 0} + values[l];
+      if (form.saturate)
+        sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
+      d[l] = static_cast<s32>(sum);
+    }
+  }
+}
+
+// Of up to 128 products of bytes: below 2^24, where f32 has every integer.
+void multiply_integers(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at) {
+  alignas(64) f32 a[most_a], b[most_b], c[most_c];
+  s32 sums[most_c];
+  widen_operands(w, i, form, at, a, b);
+  std::fill_n(c, form.m * form.n, 0.0f);
+  multiply_floats<true>(a, b, c, form.m, form.n, form.k);
+  for (u32 p = 0; p < form.m * form.n; ++p)
+    sums[p] = static_cast<s32>(c[p]);
+  add_integers(w, form, at, sums);
+}
+
+// Words of 32 elements.
+void multiply_bits(Warp &w, const MatrixForm &form, const Operands &at) {
+  u32 a[most_a], b[most_a], words = form.k / 32;
+  s32 sums[most_a];
+  for (u32 r = 0; r < form.a.distinct; ++r)
+    scatter(form.a, r, w.row<u32>(at.a[r]), a, words);
+  for (u32 r = 0; r < form.b.distinct; ++r)
+    scatter(form.b, r, w.row<u32>(at.b[r]), b, words);
+  for (u32 row = 0; row < form.m; ++row)
+    for (u32 column = 0; column < form.n; ++column) {
+      s32 sum = 0;
+      for (u32 p = 0; p < words; ++p) {
+        u32 x = a[row * words + p], y = b[column * words + p];
+        sum += __builtin_popcount(form.and_bits ? x & y : x ^ y);
+      }
+      sums[row * form.n + column] = sum;
+    }
+  add_integers(w, form, at, sums);
+}
+
+void multiply_doubles(Warp &w, const MatrixForm &form, const Operands &at) {
+  f64 a[most_a], b[most_a], c[most_a], values[lanes_per_warp];
+  for (u32 r = 0; r < form.a.distinct; ++r)
+    scatter(form.a, r, w.row<f64>(at.a[r]), a, form.k);
+  for (u32 r = 0; r < form.b.distinct; ++r)
+    scatter(form.b, r, w.row<f64>(at.b[r]), b, form.k);
+  for (u32 r = 0; r < form.c.distinct; ++r)
+    scatter(form.c, r, w.row<f64>(at.c[r]), c, form.n);
+  for (u32 row = 0; row < form.m; ++row)
+    for (u32 column = 0; column < form.n; ++column)
+      for (u32 p = 0; p < form.k; ++p)
+        c[row * form.n + column] =
+            __builtin_fma(a[row * form.k + p], b[column * form.k + p], c[row * form.n + column]);
+  for (u32 r = 0; r < form.d.distinct; ++r) {
+    gather(form.d, r, values, c, form.n);
+    f64 *to = w.row<f64>(at.d[r]);
+    EACH_LANE(l) to[l] = canonical(values[l]);
+  }
+}
+
+const Instruction *multiply(Warp &w, const Instruction *i) {
+  const MatrixForm &form = w.program->matrices[static_cast<size_t>(i->immediate)];
+  if (!has_whole_warp(w, i, form.of_warpgroup ? "wgmma" : "mma"))
+    return nullptr;
+  if (form.of_warpgroup && w.index / 4 * 4 + 4 > w.launch->warps_per_block)
+    fail(w, i, LaunchStatus::illegal_instruction, "wgmma by fewer than the four warps of a warpgroup", 0);
+  Operands at(w, i, form);
+  auto count = [&](MatrixKind kind) {
+    w.counters->matrix_products[static_cast<size_t>(kind)] += u64{form.m} * form.n * form.k;
+  };
+  switch (form.a_element) {
+  case MatrixElement::f64:
+    count(MatrixKind::float64);
+    multiply_doubles(w, form, at);
+    break;
+  case MatrixElement::b1:
+    count(MatrixKind::bit);
+    multiply_bits(w, form, at);
+    break;
+  case MatrixElement::s8:
+  case MatrixElement::u8:
+    count(MatrixKind::int8);
+    multiply_integers(w, i, form, at);
+    break;
+  case MatrixElement::s4:
+  case MatrixElement::u4:
+    count(MatrixKind::int4);
+    multiply_integers(w, i, form, at);
+    break;
+  default:
+    count(form.a_element == MatrixElement::tf32  ? MatrixKind::tf32
+          : form.a_element < MatrixElement::tf32 ? MatrixKind::half
+                                                 : MatrixKind::float8);
+    multiply_as_floats(w, i, form, at);
+  }
+  for (u32 r = form.d.distinct; r < form.d.registers; ++r)
+    std::memcpy(w.row<u32>(at.d[r]), w.row<u32>(at.d[r - form.d.distinct]), 4 * lanes_per_warp);
+  return i + 1;
+}
+
+} // namespace
+
+void add_multiply(OperationTable &t) { t.add("mma", {multiply, ptx::Type::none, {}, 0}); }
+
+} // namespace emulator::EMULATOR_ISA
