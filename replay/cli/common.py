@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,12 +42,16 @@ Trust = Annotated[bool, flag("--trust", "Let the snapshot do what you may do: it
 DEFAULT_TIMEOUT = "5m"
 
 
-def _named(**given: Any) -> None:
-    from replay.store.named import by_options
+def _named(field: str) -> Callable[[Any], Any]:
+    """A callback that tells `replay.store` what the user named."""
 
-    for name, value in given.items():
-        if value:
-            setattr(by_options, name, value)
+    def tell(given: Any) -> Any:
+        from replay.store.named import by_options
+
+        setattr(by_options, field, given if isinstance(given, bool) else tuple(given or ()))
+        return given
+
+    return tell
 
 
 Stores = Annotated[
@@ -54,21 +59,18 @@ Stores = Annotated[
     option(
         "STORE", "Look for contents that are elsewhere in this folder or URL. May be repeated.", "--store",
         show_default="REPLAY_STORE, and replay-store beside the snapshot",
-        callback=lambda given: _named(stores=tuple(given or ())),
+        callback=_named("stores"),
     ),
 ]  # fmt: skip
 Weights = Annotated[
     list[str] | None,
     option(
         "FILE|ID", "Take contents out of this safetensors file, folder or Hugging Face model. May be repeated.",
-        "--weights", callback=lambda given: _named(weights=tuple(given or ())),
+        "--weights", callback=_named("weights"),
     ),
 ]  # fmt: skip
 Offline = Annotated[
-    bool,
-    typer.Option(
-        "--offline", help="Ask no store that is a URL.", callback=lambda given: _named(offline=given)
-    ),
+    bool, typer.Option("--offline", help="Ask no store that is a URL.", callback=_named("offline"))
 ]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from replay.outputs.wording import fault_text
 from replay.report.perturbation import skipped_launches
 from replay.snapshot.contents import COURSE_NOTES
+from replay.store.model import BESIDE
 from replay.text import duration, number, shown, size, some
 
 if TYPE_CHECKING:
@@ -97,10 +99,19 @@ def render_capture(report: CaptureReport) -> list[str]:
         )
     elif report.snapshots:
         path = shown(report.snapshots[0].path)
-        lines.append(f"`replay info {path}` shows it, `replay run {path}` replays it")
+        lines.append(f"`replay info {path}` shows it, `replay run {path}{_store_option(report)}` replays it")
     if report.raw is not None and not report.failure:
         lines.append(f"the raw capture is in {shown(report.raw)}")
     return lines
+
+
+def _store_option(report: CaptureReport) -> str:
+    """What `replay run` has to be told. A folder beside the snapshot it finds by itself."""
+    taken = report.elsewhere
+    if taken is None or not taken.pieces:
+        return ""
+    beside = report.snapshots[0].path.absolute().parent / BESIDE
+    return "" if str(beside) == os.path.abspath(taken.store) else f" --store {shown(taken.store)}"
 
 
 def application_and_driver(report: CaptureReport | ListReport) -> tuple[ApplicationEnd, ChosenDriver]:

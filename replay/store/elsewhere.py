@@ -71,9 +71,9 @@ class Elsewhere:
         self, wanted: Iterable[Wanted], in_order: Callable[..., Iterator[list[bytes]]]
     ) -> Iterator[tuple[bytes, bytes]]:
         """As `bring`, of many: (digest, bytes) of each. in_order: as `SnapshotWriter.in_order`, which works ahead."""
-        batches = list(_batches(wanted))
+        jobs = list(batches(wanted))
         self._open()
-        for batch, brought in zip(batches, in_order(self.bring, batches), strict=True):
+        for batch, brought in zip(jobs, in_order(self.bring, jobs), strict=True):
             yield from zip((digest for digest, _ in batch), brought, strict=True)
 
     def _open(self) -> list[Store]:
@@ -94,7 +94,11 @@ class Elsewhere:
             if not missing:
                 break
             here = {}
-            for (digest, length), data in zip(missing, store.read(missing), strict=True):
+            try:
+                answer = store.read(missing)
+            except FileError as error:
+                raise FileError(f"{store.name}: {error.what}", next=error.next) from None
+            for (digest, length), data in zip(missing, answer, strict=True):
                 if data is None:
                     continue
                 if len(data) == length and blake3(data).digest(length=len(digest)) == digest:
@@ -165,7 +169,8 @@ class Elsewhere:
         return self._files[digest]
 
 
-def _batches(wanted: Iterable[Wanted]) -> Iterator[list[Wanted]]:
+def batches(wanted: Iterable[Wanted]) -> Iterator[list[Wanted]]:
+    """What to ask for at once, in order."""
     batch: list[Wanted] = []
     left = BATCH_BYTES
     for item in wanted:

@@ -7,7 +7,6 @@ import errno
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -145,6 +144,8 @@ class FolderStore:
         return held is not None and blake3(held).digest(length=len(digest)) == digest
 
     def _put(self, path: Path, data: bytes, mode: int) -> None:
+        import tempfile  # readers of snapshots come by here, too, and need none
+
         descriptor, temporary = tempfile.mkstemp(SUFFIX, f".{path.name}.", path.parent)
         try:
             with open(descriptor, "wb", buffering=0) as file:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from replay.errors import FileError, UsageError
@@ -56,10 +56,22 @@ class RemoteStore:
             found = self._files.cat_ranges(paths, [0] * len(paths), ends, on_error="return")
         except Exception as error:
             raise self._error(error) from None
-        for item in found:
-            if isinstance(item, Exception) and not isinstance(item, FileNotFoundError):
-                raise self._error(item)
-        return [None if isinstance(item, Exception) else bytes(item) for item in found]
+        return [
+            self._judged(item, path, length) if isinstance(item, Exception) else bytes(item)
+            for item, path, (_, length) in zip(found, paths, wanted, strict=True)
+        ]
+
+    def _judged(self, error: Exception, path: str, length: int) -> bytes | None:
+        """None of a piece that is absent. One of another size may have no such range of bytes: it is wrong."""
+        if isinstance(error, FileNotFoundError):
+            return None
+        try:
+            wrong = self._files.size(path) != length
+        except Exception as second:
+            raise self._error(second) from None
+        if wrong:
+            return b""
+        raise self._error(error)
 
     def write(self, pieces: Sequence[tuple[bytes, bytes]]) -> tuple[int, int]:
         """See `Store`. What is there and has the right size is believed to be right."""
@@ -82,8 +94,12 @@ class RemoteStore:
 
     def held(self) -> Iterator[Held]:
         """See `Store`."""
-        for number in range(256):
-            yield from self._of_prefix(f"{number:02x}").values()
+        try:
+            self._files.invalidate_cache()
+            entries = self._files.find(self._root, detail=True).values()
+        except Exception as error:
+            raise self._error(error) from None
+        yield from _pieces(entries)
 
     def delete(self, piece: Held) -> bool:
         """See `Store`. A writer may still ask for a piece between the last look and its end: grace is for that."""
@@ -115,23 +131,27 @@ class RemoteStore:
         """Pieces whose names begin so, listed once."""
         if prefix not in self._listed:
             try:
-                entries = self._files.ls(f"{self._root}/{prefix}", detail=True, refresh=True)
+                self._files.invalidate_cache()
+                entries = self._files.ls(f"{self._root}/{prefix}", detail=True)
             except FileNotFoundError:
                 entries = []
             except Exception as error:
                 raise self._error(error) from None
-            found = {}
-            for entry in entries:
-                name = str(entry["name"]).rpartition("/")[2]
-                if entry.get("type") == "file" and PIECE_NAME.fullmatch(name) and name[:2] == prefix:
-                    found[name] = Held(bytes.fromhex(name), int(entry.get("size") or 0), _time(entry))
-            self._listed[prefix] = found
+            self._listed[prefix] = {piece.digest.hex(): piece for piece in _pieces(entries)}
         return self._listed[prefix]
 
     def _error(self, error: Exception) -> FileError:
         what = " ".join(str(error).split()) or type(error).__name__
         return FileError(f"{type(error).__name__}: {private(what)}", where=self.name,
                          next="what was stored is kept; when it answers again, run the same command")  # fmt: skip
+
+
+def _pieces(entries: Iterable[dict[str, Any]]) -> Iterator[Held]:
+    """Of a listing, what is under the name that a piece of a store has."""
+    for entry in entries:
+        _, prefix, name = ("//" + str(entry["name"])).rsplit("/", 2)
+        if entry.get("type") == "file" and PIECE_NAME.fullmatch(name) and name[:2] == prefix:
+            yield Held(bytes.fromhex(name), int(entry.get("size") or 0), _time(entry))
 
 
 def _time(entry: dict[str, Any]) -> float | None:

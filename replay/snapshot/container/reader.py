@@ -42,7 +42,7 @@ from replay.snapshot.container.source import (
 )
 
 if TYPE_CHECKING:
-    from replay.store import Elsewhere
+    from replay.store.elsewhere import Elsewhere
     from replay.store.model import Reference
 
 CACHED_FRAMES = 4  # uncompressed; chunks of a buffer mostly follow each other
@@ -243,7 +243,7 @@ class SnapshotReader:
     def elsewhere(self) -> Elsewhere:
         """What gives the chunks that this file has references of."""
         if self._elsewhere is None:
-            from replay.store import Elsewhere
+            from replay.store.elsewhere import Elsewhere
 
             found = (chunk_parts(value) for value in self.objects("weights"))
             self._elsewhere = Elsewhere(self.path.parent, [unpack_weights(*item) for item in found])
@@ -263,6 +263,11 @@ class SnapshotReader:
             return digest
         length = place[2] ^ frames.PATCHED
         return frames.patch_base(self._content(place[0])[place[1] : place[1] + length])[0]
+
+    def is_elsewhere(self, digest: bytes) -> bool:
+        """Whether the file has only a reference of a chunk, or of what it is based on."""
+        place = self._find(self.base_of(digest)) if "reference" in self._kinds else None
+        return place is not None and bool(place[2] & REFERENCED)
 
     def _reference(self, digest: bytes, number: int, offset: int, stored: int) -> Reference:
         try:

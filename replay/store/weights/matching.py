@@ -100,12 +100,13 @@ class Weights:
 
     def _words(self, number: int, offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
         places = offsets[:, None] + np.arange(8, dtype=np.uint64)
-        found: NDArray[np.uint8] = np.ascontiguousarray(self._maps[number][places])
-        return np.frombuffer(found, np.uint64)
+        data: bytes = self._maps[number][places].tobytes()
+        return np.frombuffer(data, np.uint64)
 
 
 def _slots(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    return words * _MULTIPLIER >> np.uint64(64 - _TABLE_BITS)
+    slots: NDArray[np.uint64] = words * _MULTIPLIER >> np.uint64(64 - _TABLE_BITS)
+    return slots
 
 
 def _equal(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> int:
