@@ -32,7 +32,6 @@ def fetch(
     network by then is kept for the next try.
     """
     from replay.capture.session import check_output
-    from replay.capture.session import check_output
     from replay.fetching.whole import fetch as write
     from replay.report.streams.json import print_document
     from replay.report.streams.progress import StageLine
