@@ -36,6 +36,7 @@ BENCHMARKS = {
     "replaying": ["replaying.py", "--rounds", "3"],
     "emulator": ["emulator.py", "--rounds", "3"],
     "history": ["history.py", "--results", "20000"],
+    "store": ["store.py"],
 }
 Nights = dict[str, list[tuple[str, float]]]  # for each figure its values, with their times, oldest first
 

@@ -30,7 +30,8 @@ class Piece:
 
 @dataclass(frozen=True)
 class Unused:
-    """What a store holds that no snapshot under the roots needs. snapshots: how many were read. pieces, piece_bytes: of
+    """What a store holds that no snapshot under the roots needs. store, roots: as they were named. grace_s: so long a
+    piece that none needs is kept. snapshots: how many were read. pieces, piece_bytes: of
     the whole store; needed, needed_bytes: of these, what snapshots need. young, young_bytes: what none needs, but was
     written or asked for within the grace period, or whose age the store does not tell. unused: what is older.
     deleted, deleted_bytes: of these, what was deleted. absent: pieces that snapshots need and the store does not have.
