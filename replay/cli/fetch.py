@@ -49,6 +49,6 @@ def fetch(
         print_document(FETCH, found)
     elif not quiet:
         brought = f"{number(found.pieces, 'piece')}, {size(found.fetched_bytes)}, fetched"
-        what = brought if found.pieces else "nothing of it was elsewhere"
-        print(f"replay: wrote {shown(path)} ({size(found.file_bytes)}): {what}", file=sys.stderr)
+        done = f"wrote {shown(path)} ({size(found.file_bytes)}): {brought}"
+        print(f"replay: {done if found.pieces else 'nothing of it was elsewhere'}", file=sys.stderr)
     return 0

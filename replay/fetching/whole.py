@@ -35,7 +35,7 @@ class Fetched:
 
 
 def fetch(path: Path, output: Path, tell: Tell = lambda done, total: None) -> Fetched:
-    """Write the snapshot `path` whole into `output`, which may be the same file. tell: called with the bytes that were
+    """Write the snapshot `path` whole into `output`, which may be the same file; that stays when it is whole. tell: called with the bytes that were
     fetched so far, and all of them.
 
     Raises FileError for what is nowhere, DamagedError for what is wrong.
@@ -44,6 +44,8 @@ def fetch(path: Path, output: Path, tell: Tell = lambda done, total: None) -> Fe
         reader.require_whole()
         own = is_own(reader)
         wanted = dict(reader.references())
+        if not wanted and output.exists() and output.samefile(path):
+            return Fetched(output, 0, 0, reader.file_bytes)
         with SnapshotWriter(output, several_windows=reader.window_count > 0) as writer:
             _copy(reader, writer, wanted, tell)
     if own:

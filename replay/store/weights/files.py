@@ -104,7 +104,8 @@ def open_named(text: str) -> list[WeightsFile]:
         if not found:
             raise FileError("holds no .safetensors file", where=path)
         return [WeightsFile(item) for item in found]
-    if path.exists() or not (match := _HUB_ID.fullmatch(text)):
+    match = None if text.endswith(".safetensors") else _HUB_ID.fullmatch(text)
+    if path.exists() or match is None:
         return [WeightsFile(path)]
     model = f"{match[1]}/{match[2]}"
     cached = in_hub_cache(model, match[3] or "main")
