@@ -35,8 +35,8 @@ class Fetched:
 
 
 def fetch(path: Path, output: Path, tell: Tell = lambda done, total: None) -> Fetched:
-    """Write the snapshot `path` whole into `output`, which may be the same file; that stays when it is whole. tell: called with the bytes that were
-    fetched so far, and all of them.
+    """Write the snapshot `path` whole into `output`, which may be the same file; that stays when it is whole.
+    tell: called with the bytes that were fetched so far, and all of them.
 
     Raises FileError for what is nowhere, DamagedError for what is wrong.
     """

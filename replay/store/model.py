@@ -59,7 +59,7 @@ class Store(Protocol):
     is_remote: bool
 
     def read(self, wanted: Sequence[tuple[bytes, int]]) -> list[bytes | None]:
-        """Of each (digest, length) what the store has, unchecked and hardly longer than asked for; None: nothing."""
+        """Of each (digest, length) what the store has, unchecked, a byte longer at most; None: nothing."""
         ...
 
     def write(self, pieces: Sequence[tuple[bytes, bytes]]) -> tuple[int, int]:

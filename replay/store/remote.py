@@ -51,7 +51,7 @@ class RemoteStore:
     def read(self, wanted: Sequence[tuple[bytes, int]]) -> list[bytes | None]:
         """See `Store`."""
         paths = [self._path(digest) for digest, _ in wanted]
-        ends = [length + 1 for _, length in wanted]
+        ends = [length for _, length in wanted]
         try:
             found = self._files.cat_ranges(paths, [0] * len(paths), ends, on_error="return")
         except Exception as error:

@@ -56,7 +56,7 @@ def unpack_reference(data: bytes) -> Reference:
             at += part.length
         left -= part.length
         outside = part.offset + part.length > _MAX_WEIGHTS_BYTES
-        if not part.length > 0 or left < 0 or at > len(data) or outside:
+        if part.length <= 0 or at > len(data) or outside:
             raise _impossible()
         parts.append(part)
     if not 0 < length <= MAX_CHUNK_BYTES or (parts and left):

@@ -116,6 +116,9 @@ def test_a_bucket_that_lies_is_found_out(tmp_path: Path, bucket: str, own_surrou
         files.pipe_file(names[0], wrong)
         with pytest.raises(DamagedError, match=r"in s3://bucket.* is wrong"):
             contents(path)
+    assert stored(tmp_path, bucket, name="again.rsnap")[1].taken.new_pieces == 1  # it has another size
+    assert contents(path) == [NOISE]
+    shutil.rmtree(cache_folder())
     files.rm_file(names[0])
     with pytest.raises(FileError, match=r"is not in s3://bucket"):
         contents(path)

@@ -50,6 +50,12 @@ def test_memory_is_found_in_tensors(tmp_path: Path, model: Path, memory: bytes) 
     assert contents(path) == [memory]
 
 
+def test_a_stretch_begins_where_memory_begins_to_be_equal(tmp_path: Path, model: Path) -> None:
+    with Taker(None, [str(model)], 1) as taker:
+        write(tmp_path / "x.rsnap", taker, MEMORIES["a slice"])
+    assert taker.taken.weights_bytes == len(MEMORIES["a slice"]) - 256
+
+
 def test_other_memory_stays_or_goes_into_the_store(
     tmp_path: Path, model: Path, own_surroundings: Named
 ) -> None:
@@ -80,6 +86,9 @@ def test_the_right_file_is_found_beside_the_snapshot_or_by_name(
     (tmp_path / "elsewhere").mkdir()
     moved = model.rename(tmp_path / "elsewhere" / "renamed.safetensors")
     with pytest.raises(FileError, match=r"needs model.safetensors \(1,05\d,\d+ bytes\), which is not here"):
+        contents(path)
+    model.write_bytes(b"another model of that name")
+    with pytest.raises(FileError, match="which is not here"):
         contents(path)
     own_surroundings.weights = (str(moved),)
     assert contents(path) == [FIRST]
