@@ -37,6 +37,7 @@ BENCHMARKS = {
     "emulator": ["emulator.py", "--rounds", "3"],
     "minimise": ["minimise.py"],
     "history": ["history.py", "--results", "20000"],
+    "store": ["store.py"],
 }
 Nights = dict[str, list[tuple[str, float]]]  # for each figure its values, with their times, oldest first
 

@@ -85,4 +85,14 @@ NATIVE_DIR = Setting(
     "folder with the interposer and the CPU driver; default: the installed package's",
 )
 
-ALL: tuple[Setting[bool] | Setting[int] | Setting[str], ...] = (TRACEBACK, THREADS, NATIVE_DIR)
+STORE = Setting(
+    "REPLAY_STORE",
+    str,
+    "",
+    "store in which contents are looked for that a snapshot has elsewhere: a folder or a URL",
+)
+OFFLINE = Setting("REPLAY_OFFLINE", parse_switch, False, "1 asks no store that is a URL")
+
+ALL: tuple[Setting[bool] | Setting[int] | Setting[str], ...] = (
+    TRACEBACK, THREADS, NATIVE_DIR, STORE, OFFLINE,
+)  # fmt: skip

@@ -26,6 +26,7 @@ from replay.inspection.readable import result_name
 from replay.pack import PackedSnapshot, PackReport, content_bytes, pack
 from replay.pack.process import ENDED_WHILE_COPYING
 from replay.snapshot.own import remember
+from replay.store.taking import Taken
 from replay.text import size
 
 SUFFIX = ".rsnap"
@@ -65,6 +66,7 @@ class CaptureReport:
     skipped: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     stopped: bool = False  # by Ctrl-C, while the snapshot was written
+    elsewhere: Taken | None = None  # as in PackReport
 
     @property
     def exit_code(self) -> int:
@@ -109,10 +111,12 @@ def capture(
     keep_raw: bool = False,
     keep_command_line: bool = False,
     packer: Packer = pack,
+    pack_options: str = "",
     follow: Callable[[int], None] | None = None,
 ) -> CaptureReport:
     """Run `command`, then write `output`. A file that is there already is replaced at the end, in one step. follow:
-    called now and then while the application runs, with the bytes of contents that were copied so far.
+    called now and then while the application runs, with the bytes of contents that were copied so far. pack_options:
+    those with which `replay pack` does what `packer` does.
 
     Raises CaptureError when the application cannot be started, FileError when nothing can be written.
     """
@@ -139,9 +143,10 @@ def capture(
         what = "stopped by Ctrl-C" if isinstance(error, KeyboardInterrupt) else str(error)
         report.stopped = isinstance(error, KeyboardInterrupt)
         report.failure = f"the snapshot could not be written: {what}"
-        report.advice = f"the raw capture is kept; try `replay pack {raw} -o {output}` again"
+        report.advice = f"the raw capture is kept; try `replay pack {raw} -o {output}{pack_options}` again"
         return report
     report.snapshots, report.skipped, report.problems = packed.snapshots, packed.skipped, packed.problems
+    report.elsewhere = packed.elsewhere
     for packed_snapshot in packed.snapshots:
         remember(packed_snapshot.path)
     if not packed.snapshots:

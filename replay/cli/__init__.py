@@ -28,6 +28,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "capture": "Run an application and write the launches asked for into a snapshot.",
         "pack": "Make a snapshot of a raw capture, also one that was killed.",
         "extract": "Cut one window out of a snapshot into a file of its own.",
+        "fetch": "Bring the contents that a snapshot has elsewhere into the file.",
+        "store": "List or delete pieces of a store that no snapshot needs.",
     },
     "Look inside": {
         "info": "Say what is in a snapshot, on one screen.",

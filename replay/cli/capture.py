@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replay.cli.common import Json, Quiet, driver_option, flag, option
+from replay.cli.packing import External, Least, OwnWeights
 
 if TYPE_CHECKING:
     from replay.capture.selection import Selection
@@ -21,7 +22,7 @@ CONTEXT = {"allow_interspersed_args": False}
 OPTIONS = {
     "Launches": ("kernel", "launch", "each", "everything", "nvtx", "profiler", "maximum_launches", "listing"),
     "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images"),
-    "Output": ("output", "keep_raw", "keep_command_line", "json", "quiet"),
+    "Output": ("output", "external", "least", "weights", "keep_raw", "keep_command_line", "json", "quiet"),
 }
 EXAMPLES = (
     "replay capture --list -- ./app",
@@ -95,6 +96,9 @@ def capture(
         ),
     ] = False,
     keep_raw: Annotated[bool, flag("--keep-raw", "Keep the raw capture, OUT.rcap.")] = False,
+    external: External = None,
+    least: Least = None,
+    weights: OwnWeights = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -105,7 +109,7 @@ def capture(
 
     Exit code: that of the application when it failed (128 + signal when it was killed); 3 when there is no snapshot.
     """
-    from replay.cli.packing import import_numpy_without_threads, prepare_to_pack
+    from replay.cli.packing import import_numpy_without_threads, pack_options, prepare_to_pack, taker
 
     import_numpy_without_threads()
     from replay.capture.selection import parse_selection
@@ -143,23 +147,25 @@ def capture(
     def packer(raw: Path, path: Path) -> PackReport:
         prepare_to_pack()
         with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
-            return pack(raw, path, progress.advance, full_images=full_images)
+            return pack(raw, path, progress.advance, full_images=full_images, elsewhere=elsewhere)
 
     if listing:
         return _list(application, selection, chosen, driver or "", json=json, quiet=quiet)
 
     path = output if output is not None else default_output(application)
     copied = GrowthLines("copying memory of the application, {} so far", hidden=quiet or json)
-    report = run_capture(
-        application,
-        selection,
-        chosen,
-        path,
-        keep_raw=keep_raw,
-        keep_command_line=keep_command_line,
-        packer=packer,
-        follow=(lambda size_bytes: copied.see(size_bytes, time.monotonic())) if copied.visible else None,
-    )
+    with taker(external, least, weights) as elsewhere:
+        report = run_capture(
+            application,
+            selection,
+            chosen,
+            path,
+            keep_raw=keep_raw,
+            keep_command_line=keep_command_line,
+            packer=packer,
+            pack_options=pack_options(external, least, weights),
+            follow=(lambda size_bytes: copied.see(size_bytes, time.monotonic())) if copied.visible else None,
+        )
     if not quiet or report.failure:
         for line in render_capture(report):
             print(f"replay: {line}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +52,38 @@ Trust = Annotated[bool, flag("--trust", "Let the snapshot do what you may do: it
 DEFAULT_TIMEOUT = "5m"
 
 
+def _named(field: str) -> Callable[[Any], Any]:
+    """A callback that tells `replay.store` what the user named."""
+
+    def tell(given: Any) -> Any:
+        from replay.store.named import by_options
+
+        setattr(by_options, field, given if isinstance(given, bool) else tuple(given or ()))
+        return given
+
+    return tell
+
+
+Stores = Annotated[
+    list[str] | None,
+    option(
+        "STORE", "Look for contents that are elsewhere in this folder or URL. May be repeated.", "--store",
+        show_default="REPLAY_STORE, and replay-store beside the snapshot",
+        callback=_named("stores"),
+    ),
+]  # fmt: skip
+Weights = Annotated[
+    list[str] | None,
+    option(
+        "FILE|ID", "Take contents out of this safetensors file, folder or Hugging Face model. May be repeated.",
+        "--weights", callback=_named("weights"),
+    ),
+]  # fmt: skip
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Ask no store that is a URL.", callback=_named("offline"))
+]
+
+
 def driver_option(help: str) -> Any:
     """`--driver`. help: what the driver is for."""
     return typer.Option(
@@ -87,10 +120,10 @@ def reproduction() -> list[str]:
 
 
 def seconds(text: str, option: str) -> float:
-    """A time such as `90s`, `5m`, `1.5h`, or `90` in seconds. Raises UsageError, which names the option."""
+    """A time such as `90s`, `5m`, `1.5h`, `7d`, or `90` in seconds. Raises UsageError, which names the option."""
     from replay.errors import UsageError
 
-    units = {"s": 1, "m": 60, "h": 3600}
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
     try:
         value = float(number) * unit

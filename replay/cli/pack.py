@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from replay.cli.common import Json, Quiet, flag, option
+from replay.cli.packing import External, Least, OwnWeights
 
 
 def pack(
@@ -31,6 +32,9 @@ def pack(
     ignore_space: Annotated[
         bool, flag("--ignore-space", "Begin even where the disk may have too little room.")
     ] = False,
+    external: External = None,
+    least: Least = None,
+    weights: OwnWeights = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -39,14 +43,14 @@ def pack(
     The raw capture stays as it is. A process that had no window is left out; a second one that had one gets a file of
     its own, OUT.<pid>.rsnap. Several windows (--each) come into one file.
     """
-    from replay.cli.packing import import_numpy_without_threads, prepare_to_pack
+    from replay.cli.packing import import_numpy_without_threads, prepare_to_pack, taker
 
     import_numpy_without_threads()
     from replay.capture.session import check_output, content_bytes, explain_absence
     from replay.errors import CaptureError
     from replay.pack import pack as build
     from replay.pack import read_launcher
-    from replay.report.capture import snapshot_lines
+    from replay.report.capture import elsewhere_lines, snapshot_lines
     from replay.report.streams.json import print_document
     from replay.report.streams.progress import Progress
     from replay.results.captured import PackPrinted
@@ -56,7 +60,10 @@ def pack(
     prepare_to_pack()
     path = output if output is not None else Path(f"{raw.absolute().name.removesuffix('.rcap')}.rsnap")
     check_output(path)
-    with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
+    with (
+        taker(external, least, weights) as elsewhere,
+        Progress("packing", content_bytes(raw), hidden=quiet or json) as progress,
+    ):
         report = build(
             raw,
             path,
@@ -65,6 +72,7 @@ def pack(
             keep_command_line=keep_command_line,
             window=window,
             ignore_space=ignore_space,
+            elsewhere=elsewhere,
         )
     what = advice = ""
     if not report.snapshots:
@@ -75,10 +83,11 @@ def pack(
         what, advice = explain_absence(report, selection, command, of_this_machine=False)
     if not quiet:
         problems = [line for line in report.problems if line != what]
-        for line in [*problems, *(text for item in report.snapshots for text in snapshot_lines(item))]:
+        written = [text for item in report.snapshots for text in snapshot_lines(item)]
+        for line in [*problems, *written, *elsewhere_lines(report.elsewhere)]:
             print(f"replay: {shown(line)}", file=sys.stderr)
     if not report.snapshots:
         raise CaptureError(what, where=raw, next=advice)
     if json:
-        print_document(PACK, PackPrinted(report.snapshots, report.skipped, report.problems))
+        print_document(PACK, PackPrinted(report.snapshots, report.skipped, report.problems, report.elsewhere))
     return 0

@@ -5,10 +5,69 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+from typing import TYPE_CHECKING, Annotated
+
+from replay.cli.common import option
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from replay.store.taking import Taker
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 _LINEAR_ALGEBRA_THREADS = "OPENBLAS_NUM_THREADS"
+
+
+External = Annotated[
+    str | None,
+    option(
+        "STORE",
+        "Put large contents into this folder or URL, and only references into the snapshot.",
+        "--external",
+    ),
+]
+Least = Annotated[
+    str | None,
+    option(
+        "SIZE",
+        "With --external or --weights: buffers and images from this size on.",
+        "--min",
+        show_default="16M",
+    ),
+]
+OwnWeights = Annotated[
+    list[str] | None,
+    option(
+        "FILE|ID",
+        "Refer to what is equal to tensors of this safetensors file, folder or Hugging Face model. May be repeated.",
+        "--weights",
+    ),
+]
+
+
+def taker(
+    external: str | None, least: str | None, weights: list[str] | None
+) -> AbstractContextManager[Taker | None]:
+    """What the options ask for; None where they ask for nothing."""
+    from contextlib import nullcontext
+
+    from replay.errors import UsageError
+    from replay.text import parse_size
+
+    if external is None and not weights:
+        if least is not None:
+            raise UsageError("--min needs --external STORE or --weights FILE")
+        return nullcontext()
+    from replay.store.taking import MINIMUM_BYTES, Taker
+
+    return Taker(external, weights or (), MINIMUM_BYTES if least is None else parse_size(least, "--min"))
+
+
+def pack_options(external: str | None, least: str | None, weights: list[str] | None) -> str:
+    """The same options on a command line, a blank before each."""
+    given = [("--external", external), ("--min", least), *(("--weights", text) for text in weights or ())]
+    return "".join(f" {name} {text}" for name, text in given if text is not None)
 
 
 def import_numpy_without_threads() -> None:

@@ -11,12 +11,15 @@ import typer
 from replay.cli.common import (
     DEFAULT_TIMEOUT,
     Json,
+    Offline,
     Quick,
     Quiet,
     ReplayDriver,
     SnapshotPath,
+    Stores,
     Timeout,
     Trust,
+    Weights,
     Window,
     flag,
     option,
@@ -35,6 +38,7 @@ OPTIONS = {
     "Placement": (
         "driver", "device", "window", "relocate", "placement", "memory_limit", "timeout", "trust",
     ),
+    "Contents elsewhere": ("store", "weights", "offline"),
     "Output": ("output", "history", "logs", "json", "quiet"),
 }  # fmt: skip
 EXAMPLES = ("replay run x.rsnap --quick", "replay run x.rsnap --swap attention=new.cu -o new.rres")
@@ -143,6 +147,9 @@ def run(
     history: Annotated[
         Path | None, option("DIR", "Add the result to this folder, for `replay history`.")
     ] = None,
+    store: Stores = None,
+    weights: Weights = None,
+    offline: Offline = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from replay.cli.common import Json, Quiet, SnapshotPath
+from replay.cli.common import Json, Offline, Quiet, SnapshotPath, Stores, Weights
 
 
-def verify(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> int:
+def verify(
+    snapshot: SnapshotPath,
+    store: Stores = None,
+    weights: Weights = None,
+    offline: Offline = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
     """Check every checksum of a snapshot, and that everything it refers to is in it.
+
+    Contents that it has elsewhere are checked, too, where --store or --weights say where they are.
 
     Exit code 0: all is well. 1: damaged or cut off; what and where is printed. 3: nothing of the file can be read.
     """
@@ -22,7 +31,7 @@ def verify(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> 
     with Snapshot(snapshot, tolerant=True) as opened:
         progress = Progress("checking", opened.reader.file_bytes, hidden=quiet or json)
         with progress:
-            result = opened.verify(progress.advance)
+            result = opened.verify(progress.advance, everywhere=bool(store or weights))
     if json:
         print_document(VERIFY, VerifyPrinted(result.good, **vars(result)))
     else:

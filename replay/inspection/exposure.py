@@ -77,7 +77,7 @@ class _Reader:
         self.contents = Kinds()
         self.arguments, self.argument_bytes = Texts(), 0
         self.names: dict[str, dict[str, None]] = {}
-        self.damaged = 0
+        self.damaged = self.elsewhere_bytes = 0
 
     def name(self, sort: str, text: str) -> None:
         kept = self.names.setdefault(sort, {})
@@ -95,6 +95,9 @@ class _Reader:
             elif digest not in self._seen:
                 if len(self._seen) < _SEEN_CHUNKS:
                     self._seen.add(digest)
+                if self._opened.reader.is_elsewhere(digest):
+                    self.elsewhere_bytes += size
+                    continue
                 try:
                     yield size, self._opened.reader.chunk(digest, size)
                 except ReplayError:
@@ -181,6 +184,12 @@ def exposure(opened: Snapshot) -> Exposure:
         for note in opened.notes():
             reader.name("notes", note.text)
     notes = [f"{reader.damaged} pieces are damaged and were not read"] if reader.damaged else []
+    if reader.elsewhere_bytes:
+        notes.append(
+            f"{reader.elsewhere_bytes:,} bytes are elsewhere and were not read: who has that store or those weights can"
+        )
+        for name in opened.reader.elsewhere.names:
+            reader.name("weights", str(name))
     names = {sort: list(found) for sort, found in reader.names.items() if found}
     return Exposure(
         opened.path, opened.reader.file_bytes, names, list(images.values()), _chosen(ranges), count, reader.contents,

@@ -22,12 +22,14 @@ class InfoPrinted(SnapshotInfo):
 @dataclass(frozen=True)
 class VerifyPrinted:
     """Whether a snapshot is whole. good: every checksum holds, and nothing is missing. missing: memory and images whose
-    contents are damaged or not in the file."""
+    contents are damaged or not in the file. elsewhere: what is wrong with contents that are in a store or in weights,
+    null where these were not looked at (no --store, no --weights)."""
 
     good: bool
     path: str
     report: VerifyReport
     missing: list[str]
+    elsewhere: list[str] | None = None
 
 
 @dataclass(frozen=True)

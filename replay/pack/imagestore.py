@@ -83,7 +83,8 @@ class ImageStore:
         if kind == "fatbin" and sm is not None and len(data) > LARGE_BYTES and not self._full:
             data, left_out = _usable(data, sm)
         data, texts = (data, []) if self._full else _stripped(data)
-        digests = writer.write_chunks_from(data, 0, len(data), CHUNK_BYTES)
+        with writer.of_contents(len(data)):
+            digests = writer.write_chunks_from(data, 0, len(data), CHUNK_BYTES)
         contents = Contents(len(data), b"".join(item or ZERO_DIGEST for item in digests))
         return Image(
             digest,

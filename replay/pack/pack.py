@@ -34,6 +34,7 @@ from replay.raw.records import RawFile
 from replay.snapshot import schema
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.windows import Numbers, total
+from replay.store.taking import Taker
 
 Advance = Callable[[int], None]
 
@@ -47,6 +48,7 @@ def pack(
     keep_command_line: bool = False,
     window: int | None = None,
     ignore_space: bool = False,
+    elsewhere: Taker | None = None,
 ) -> PackReport:
     """Write the snapshots of the raw capture `raw`: `output` for the application's own process or the first one that
     had a window, and `NAME.<pid>.rsnap` beside it for others; `NAME.rank<n>.rsnap` for all processes of a distributed
@@ -56,11 +58,11 @@ def pack(
     advance: called with the number of content bytes that were stored. full_images: nothing is left out of large fat
     binaries, and no text of images. keep_command_line: texts stay as they are in the raw capture. window: only this one
     of several, by its number (`schema.Window`). ignore_space: begin even where the disk may have too little room for
-    all contents.
+    all contents. elsewhere: takes large contents, so that the snapshot has only references of them.
     Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written, UsageError
     when there is no such window.
     """
-    if not ignore_space:
+    if not ignore_space and elsewhere is None:
         require_room(raw, output)
     report = PackReport(loaded_driver=loaded_driver(raw))
     without_launcher: list[str] = []
@@ -78,7 +80,7 @@ def pack(
             label = f".{process.label}" if named else ""
             path = output.with_name(f"{output.stem}{label}{output.suffix}")
             with contextlib.suppress(_NoSuchWindow):
-                written = _write(process, path, launcher, advance, window)
+                written = _write(process, path, launcher, advance, window, elsewhere)
             process.report(report)
             report.problems += process.problems
             if written is not None:
@@ -93,6 +95,7 @@ def pack(
     if named:
         report.problems += without_launcher
     _name_after_ranks(report, output)
+    report.elsewhere = elsewhere.taken if elsewhere is not None else None
     return report
 
 
@@ -111,7 +114,12 @@ def _is_rank(text: str) -> bool:
 
 
 def _write(
-    process: Process, path: Path, launcher: dict[str, Any], advance: Advance, wanted: int | None
+    process: Process,
+    path: Path,
+    launcher: dict[str, Any],
+    advance: Advance,
+    wanted: int | None,
+    elsewhere: Taker | None,
 ) -> PackedSnapshot | None:
     """The snapshot of a process; None when it had no window, or the capture stopped before a call of it was recorded.
     wanted: only this window."""
@@ -131,7 +139,7 @@ def _write(
     windows: list[schema.Window] = []
     with contextlib.ExitStack() as stack:
         calls = WindowCalls(Decoder(stack.enter_context(RawFile(process.raw.path)), calls_only=True))
-        writer = stack.enter_context(SnapshotWriter(path, several_windows=several))
+        writer = stack.enter_context(SnapshotWriter(path, several_windows=several, elsewhere=elsewhere))
         contents = stack.enter_context(ContentsWriter(writer, process.blobs, advance, several))
         build = WindowWriter(process, launcher, writer, contents, path.parent)
         for place, survey in enumerate(itertools.chain([first], surveys), 1):

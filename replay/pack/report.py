@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replay.snapshot import schema
+from replay.store.taking import Taken
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class PackReport:
     skipped: one line for each process without a snapshot. problems: what went wrong, one line each.
     matched_launches: launches that the selection matched, in all processes. kernels_seen: the first kernels that were
     looked up by name. used_cuda: some process called the driver. loaded_driver: some process loaded it. init_failure:
-    what cuInit answered where it never succeeded in any process, 0 where it did or was not called.
+    what cuInit answered where it never succeeded in any process, 0 where it did or was not called. elsewhere: what was
+    put into a store or found in weights, None where that was not asked for.
     """
 
     snapshots: list[PackedSnapshot] = field(default_factory=list)
@@ -40,3 +42,4 @@ class PackReport:
     loaded_driver: bool = False
     init_failure: int = 0
     calls: int = 0
+    elsewhere: Taken | None = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from replay.outputs.wording import fault_text
 from replay.report.perturbation import skipped_launches
 from replay.snapshot.contents import COURSE_NOTES
+from replay.store.model import BESIDE
 from replay.text import duration, number, shown, size, some
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from replay.capture.session import CaptureReport
     from replay.pack import PackedSnapshot
     from replay.results.captured import ApplicationEnd, CapturePrinted, ChosenDriver
+    from replay.store.taking import Taken
 
 SHOWN_KERNELS = 3
 SHOWN_SNAPSHOTS = 8
@@ -58,6 +61,23 @@ def snapshot_lines(item: PackedSnapshot) -> list[str]:
     return lines
 
 
+def elsewhere_lines(taken: Taken | None) -> list[str]:
+    """What is in a store or in weights, and not in the snapshot."""
+    if taken is None:
+        return []
+    lines = []
+    if taken.pieces:
+        new = (
+            f"{size(taken.new_bytes)} of it new there" if taken.new_pieces else "all of it was there already"
+        )
+        lines.append(
+            f"{size(taken.piece_bytes)} in {number(taken.pieces, 'piece')} is in {taken.store}, {new}"
+        )
+    if taken.weights_bytes:
+        lines.append(f"{size(taken.weights_bytes)} is in {some(taken.weights, SHOWN_KERNELS)}")
+    return lines or ["nothing of it is large enough, or equal to weights, to be elsewhere (--min)"]
+
+
 def render_capture(report: CaptureReport) -> list[str]:
     """Lines for stderr, without the `replay: ` in front."""
     lines = []
@@ -69,6 +89,7 @@ def render_capture(report: CaptureReport) -> list[str]:
         total = size(sum(item.file_bytes for item in hidden))
         last = shown(hidden[-1].path)
         lines.append(f"wrote {number(len(hidden), 'further snapshot')} ({total}), the last one {last}")
+    lines += map(shown, elsewhere_lines(report.elsewhere if report.snapshots else None))
     lines += [shown(problem) for problem in report.problems if problem != report.failure]
     if report.failure:
         lines.append(f"{shown(report.failure)}; {shown(report.advice)}")
@@ -78,10 +99,19 @@ def render_capture(report: CaptureReport) -> list[str]:
         )
     elif report.snapshots:
         path = shown(report.snapshots[0].path)
-        lines.append(f"`replay info {path}` shows it, `replay run {path}` replays it")
+        lines.append(f"`replay info {path}` shows it, `replay run {path}{_store_option(report)}` replays it")
     if report.raw is not None and not report.failure:
         lines.append(f"the raw capture is in {shown(report.raw)}")
     return lines
+
+
+def _store_option(report: CaptureReport) -> str:
+    """What `replay run` has to be told. A folder beside the snapshot it finds by itself."""
+    taken = report.elsewhere
+    if taken is None or not taken.pieces:
+        return ""
+    beside = report.snapshots[0].path.absolute().parent / BESIDE
+    return "" if str(beside) == os.path.abspath(taken.store) else f" --store {shown(taken.store)}"
 
 
 def application_and_driver(report: CaptureReport | ListReport) -> tuple[ApplicationEnd, ChosenDriver]:
@@ -105,4 +135,5 @@ def capture_value(report: CaptureReport) -> CapturePrinted:
         report.advice,
         report.skipped,
         report.problems,
+        report.elsewhere,
     )

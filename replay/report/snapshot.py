@@ -23,6 +23,7 @@ from replay.text import (
     number,
     shown,
     size,
+    some,
     table,
 )
 
@@ -35,6 +36,7 @@ INFO_WINDOWS = 8
 INFO_PROBLEMS = 6
 INFO_NAME = 120
 PROBLEM_LENGTH = 200
+SHOWN_PIECES = 20
 SIGNALS = {2: "SIGINT", 6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 
 
@@ -82,6 +84,7 @@ def _facts(info: SnapshotInfo) -> list[tuple[str, str]]:
         pairs.append(("windows", f"{len(info.windows):,}, together:"))
     if summary is not None:
         pairs += _window(summary)
+        pairs += _elsewhere(info)
     else:
         counted = [f"{number(count, kind)}" for kind, count in info.objects.items()]
         pairs.append(("holds", ", ".join(map(shown, counted))))
@@ -134,6 +137,19 @@ def _window(summary: Summary) -> list[tuple[str, str]]:
         ("skipped", skipped_launches(changes) if changes is not None else ""),
         ("stored", f"{size(summary.stored_bytes)} of distinct memory before compression; {images}"),
     ]
+
+
+def _elsewhere(info: SnapshotInfo) -> list[tuple[str, str]]:
+    found = info.elsewhere
+    if found is None:
+        return []
+    pieces = (
+        f"{size(found.piece_bytes)} in {number(found.pieces, 'piece')} of a store" if found.pieces else ""
+    )
+    weights = (
+        f"{size(found.weights_bytes)} in {some(found.weights, INFO_WINDOWS)}" if found.weights_bytes else ""
+    )
+    return [("elsewhere", shown(", ".join(filter(None, (pieces, weights)))))]
 
 
 def _problems(info: SnapshotInfo, screen: Screen) -> list[str]:
@@ -350,6 +366,14 @@ def render_verification(result: Verification, quiet: bool) -> Iterator[str]:
     if result.good:
         if not quiet:
             yield f"{path}: every checksum matches ({checked})"
+            if report.references:
+                there = f"{size(report.elsewhere_bytes)} in {number(report.references, 'piece')}"
+                how = (
+                    "every piece matches"
+                    if result.elsewhere is not None
+                    else "not looked at: name --store or --weights"
+                )
+                yield f"{path}: {there} is elsewhere ({how})"
         return
     if not report.condition.whole:
         yield f"{path}: {shown(report.condition)}"
@@ -357,7 +381,11 @@ def render_verification(result: Verification, quiet: bool) -> Iterator[str]:
         yield f"{path}: {shown(damage)}"
     for what in result.missing:
         yield f"{path}: {shown(what)}: its contents are damaged or not in the file"
-    if not quiet:
+    wrong = result.elsewhere or []
+    yield from (f"{path}: {shown(what)}" for what in wrong[:SHOWN_PIECES])
+    if wrong and not quiet:
+        yield f"{path}: of what is elsewhere, {number(len(wrong), 'piece')} cannot be used"
+    if not quiet and not (report.good and not result.missing):
         total = number(report.frames + report.damaged_frames, "frame")
         yield f"{path}: DAMAGED: {report.frames} of {total} and {number(report.objects, 'object')} could be read"
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replay.pack.report import PackedSnapshot
+from replay.store.taking import Taken
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class ChosenDriver:
 class CapturePrinted:
     """What became of a capture. selection: as it was asked for. raw: the raw capture, null when it was not kept.
     failure: why there is no snapshot, "" when there is one. advice: what to do about that. processes_without_window:
-    a line for each process that left none. problems: what went wrong, a line each."""
+    a line for each process that left none. problems: what went wrong, a line each. elsewhere: what was put into a
+    store or found in weights, null where that was not asked for."""
 
     application: ApplicationEnd
     driver: ChosenDriver
@@ -41,6 +43,7 @@ class CapturePrinted:
     advice: str
     processes_without_window: list[str]
     problems: list[str]
+    elsewhere: Taken | None = None
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,10 @@ class LaunchesPrinted:
 @dataclass(frozen=True)
 class PackPrinted:
     """Snapshots of a raw capture. processes_without_window: a line for each process that left none. problems: what
-    went wrong, a line each."""
+    went wrong, a line each. elsewhere: what was put into a store or found in weights, null where that was not asked
+    for."""
 
     snapshots: list[PackedSnapshot]
     processes_without_window: list[str]
     problems: list[str]
+    elsewhere: Taken | None = None

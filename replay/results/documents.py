@@ -138,6 +138,10 @@ PACK = _document("pack", "results.captured:PackPrinted", "pack --json", "Snapsho
 EXTRACT = _document(
     "extract", "inspection.listed:ExtractPrinted", "extract --json", "The file that was cut out."
 )
+FETCH = _document("fetch", "fetching.whole:Fetched", "fetch --json", "The file that is whole now.")
+STORE_GC = _document(
+    "store.gc", "fetching.unused:Unused", "store gc --json", "Pieces of a store that no snapshot needs."
+)
 INFO = _document(
     "info", "inspection.listed:InfoPrinted", "info --json", "What is in a snapshot.", private=True
 )
@@ -219,7 +223,8 @@ _LISTED = (
 LISTS = {subject: _listed(subject, model, about) for subject, model, about in _LISTED}
 
 ALL: tuple[Document, ...] = (
-    CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, REDACT,
-    ATTACH, MINIMISATION, RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK,
+    CAPTURE, LAUNCHES, PACK, EXTRACT, FETCH, STORE_GC, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY,
+    EXPORT, REDACT, ATTACH, MINIMISATION, RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS,
+    COMPARISON, BISECTION, CHECK,
     EXPLANATION, REPORT, HISTORY, BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
 )  # fmt: skip

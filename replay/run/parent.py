@@ -15,6 +15,7 @@ from replay.drivers import Driver, find_driver
 from replay.engine.placing import layouts
 from replay.engine.placing.memory import STAY_ADVICE
 from replay.errors import EngineError, ReplayError, UsageError, WorkerError
+from replay.fetching.whole import whole_for_worker
 from replay.inspection.kernels import captured_kernels
 from replay.inspection.pieces import require_contents
 from replay.outputs.tolerance import Tolerance
@@ -121,9 +122,10 @@ def run_snapshot(
         ranges = list(all_of(reader, Range))
         spans = plan_spans(ranges)
         plan = plan_of(options.variant, reader, driver, device, progress)
+        whole, opened = whole_for_worker(reader, progress)
     dtypes = declared_types(ranges, options.dtypes)
     request = {
-        "snapshot": str(Path(path).absolute()),
+        "snapshot": whole,
         "spans": [list(dataclasses.astuple(span)) for span in spans],
         "device": device,
         "emulated": driver.emulated,
@@ -154,10 +156,10 @@ def run_snapshot(
     log = WorkerLog(options.log_folder, "-".join(str(part) for part in parts if part is not None))
     try:
         with plan.request() as (request["variant"], inherited):
-            answer, given = _ask_workers(request, driver, options, progress, log, inherited, own)
+            answer, given = _ask_workers(request, driver, options, progress, log, (*inherited, *opened), own)
     except ReplayError as error:
-        if error.where == request["snapshot"]:
-            error.where = os.fspath(path)  # as it was named; the worker knows the whole path
+        if error.where == whole:
+            error.where = os.fspath(path)  # as it was named
         if isinstance(error, WorkerError) and ended:
             error.what += f"; the application, too, ended inside {ended}"
         raise
@@ -179,17 +181,18 @@ def dry_run(
         choose_window(reader, options.window)
         facts = snapshot_facts(reader, options.window)
         plan = plan_of(options.variant, reader, driver, device, progress)
+        whole, opened = whole_for_worker(reader, progress)
     request = {
         "dry_run": True,
         "replaced": [item.digest for item in plan.replacements if not item.second],
-        "snapshot": str(Path(path).absolute()),
+        "snapshot": whole,
         "device": device,
         "emulated": driver.emulated,
         "window": options.window,
     }
     log = WorkerLog(options.log_folder, "worker")
     try:
-        answer, _ = _ask_workers(request, driver, options, progress, log)
+        answer, _ = _ask_workers(request, driver, options, progress, log, opened)
     finally:
         log.close()
     findings = [from_wire(Finding, item) for item in answer["findings"]]

@@ -34,6 +34,17 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class ElsewhereInfo:
+    """Contents that the file only has references of. pieces, piece_bytes: in a store. weights_bytes: in files of
+    weights. weights: names of those."""
+
+    pieces: int = 0
+    piece_bytes: int = 0
+    weights_bytes: int = 0
+    weights: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class SnapshotInfo:
     """What `replay info` shows. header, environment and summary are None when a damaged file has lost them.
 
@@ -41,6 +52,7 @@ class SnapshotInfo:
     problems: the first note of each code that says what is missing; of UNSUPPORTED_CALL, of each function.
     problem_counts: code -> number of such notes.
     windows: of a file with several, each with its summary; `summary` is then that of all.
+    elsewhere: contents that the file has only references of, None when it has all.
     """
 
     path: str
@@ -57,6 +69,7 @@ class SnapshotInfo:
     problem_counts: dict[str, int]
     objects: dict[str, int]
     windows: list[WindowInfo] = field(default_factory=list)
+    elsewhere: ElsewhereInfo | None = None
 
 
 @dataclass(frozen=True)
@@ -70,16 +83,18 @@ class WindowInfo:
 
 @dataclass(frozen=True)
 class Verification:
-    """Outcome of `replay verify`. missing: contents of which a memory chunk is damaged or not there, by name."""
+    """Outcome of `replay verify`. missing: contents of which a memory chunk is damaged or not there, by name.
+    elsewhere: what is wrong with contents that are elsewhere; None when these were not looked at."""
 
     path: str
     report: VerifyReport
     missing: list[str]
+    elsewhere: list[str] | None = None
 
     @property
     def good(self) -> bool:
         """Whether the file is whole, every checksum holds and nothing it refers to is missing."""
-        return self.report.good and not self.missing
+        return self.report.good and not self.missing and not self.elsewhere
 
 
 class Snapshot:
@@ -188,7 +203,20 @@ class Snapshot:
             counts,
             {kind: found.count for kind, found in reader.kinds.items()},
             windows,
+            self._elsewhere(),
         )
+
+    def _elsewhere(self) -> ElsewhereInfo | None:
+        if "reference" not in self.reader.kinds:
+            return None
+        pieces = piece_bytes = weights_bytes = 0
+        for _, reference in self.reader.references():
+            of_weights = sum(part.length for part in reference.parts if part.weights)
+            weights_bytes += of_weights
+            if not reference.parts:
+                pieces, piece_bytes = pieces + 1, piece_bytes + reference.length
+        names = [str(name) for name in self.reader.elsewhere.names]
+        return ElsewhereInfo(pieces, piece_bytes, weights_bytes, names)
 
     def _problems(self, summary: schema.Summary | None) -> tuple[list[schema.Note], dict[str, int]]:
         """The first note of each code that says what is missing, and how many there are of each; for functions that
@@ -215,8 +243,11 @@ class Snapshot:
                     break
         return list(first.values()), counts
 
-    def verify(self, progress: Callable[[int], None] | None = None) -> Verification:
-        """Read everything once: every checksum, every object, and whether each chunk that is referred to is there."""
+    def verify(
+        self, progress: Callable[[int], None] | None = None, *, everywhere: bool = False
+    ) -> Verification:
+        """Read everything once: every checksum, every object, and whether each chunk that is referred to is there.
+        everywhere: read contents that are elsewhere, too."""
         report = self.reader.verify(progress)
         wrong = {damage.offset for damage in report.damages}
         sound = {number for number, frame in enumerate(self.reader.frames) if frame.offset not in wrong}
@@ -233,7 +264,23 @@ class Snapshot:
                             missing.append(f"{where}memory {item.id} ({moment})")
         except ReplayError as error:
             missing.append(error.what)
-        return Verification(self.path, report, missing)
+        return Verification(self.path, report, missing, list(self._wrong_elsewhere()) if everywhere else None)
+
+    def _wrong_elsewhere(self) -> Iterator[str]:
+        from replay.store.elsewhere import batches
+
+        bring = self.reader.elsewhere.bring
+        for batch in batches(self.reader.references()):
+            try:
+                bring(batch)
+                continue
+            except ReplayError:
+                pass
+            for item in batch:  # each by itself, to name it
+                try:
+                    bring([item])
+                except ReplayError as error:
+                    yield error.what
 
     def _lacks(self, contents: Contents, sound: set[int]) -> bool:
         stored = (digest for digest in contents.chunk_digests() if digest != schema.ZERO_DIGEST)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Any
 
 from replay.errors import FileError, UsageError
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
 from replay.snapshot.container.objects import CHUNK_KINDS
-from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, from_wire
+from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, contents_in
 from replay.snapshot.windows import choose_window
 
 
@@ -30,7 +28,7 @@ def extract(path: str | os.PathLike[str], window: int, output: str | os.PathLike
         with SnapshotWriter(output) as writer:
             for kind, value in reader.chosen_objects():
                 if kind not in (*CHUNK_KINDS, "window"):
-                    for contents in _contents_in(value):
+                    for contents in contents_in(value):
                         copy_contents(contents, reader, writer)
                     writer.write(kind, value)
     return writer.statistics.file_bytes
@@ -45,16 +43,3 @@ def copy_contents(contents: Contents, reader: SnapshotReader, writer: SnapshotWr
         if digest != ZERO_DIGEST and not writer.holds(digest):
             writer.write_chunk(reader.chunk(digest, length))
     return contents
-
-
-def _contents_in(value: Any) -> Iterator[Contents]:
-    """Everything in an object that refers to chunks, also in kinds and fields that this version does not know."""
-    if isinstance(value, dict):
-        if value.keys() == {"size_bytes", "digests"}:
-            yield from_wire(Contents, value)
-        else:
-            for item in value.values():
-                yield from _contents_in(item)
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _contents_in(item)

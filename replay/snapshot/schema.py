@@ -59,6 +59,19 @@ class Contents:
         return [self.digests[at : at + DIGEST_BYTES] for at in range(0, len(self.digests), DIGEST_BYTES)]
 
 
+def contents_in(value: Any) -> Iterator[Contents]:
+    """Everything in an object that refers to chunks, also in kinds and fields that this version does not know."""
+    if isinstance(value, dict):
+        if value.keys() == {"size_bytes", "digests"}:
+            yield from_wire(Contents, value)
+        else:
+            for item in value.values():
+                yield from contents_in(item)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from contents_in(item)
+
+
 @dataclass(frozen=True)
 class Header:
     """First object of every snapshot."""

@@ -56,7 +56,8 @@ class ContentsWriter:
         """Store an attachment that is too large to be in its call. Raises DamagedError."""
         self._blobs.believe(attachment.blob_offset, attachment.length)
         check = self._checker.submit(self._check, attachment)
-        digests = self._store(attachment.blob_offset, attachment.length)
+        with self._writer.of_contents(attachment.length):
+            digests = self._store(attachment.blob_offset, attachment.length)
         check.result()
         return Contents(attachment.length, digests)
 
@@ -86,6 +87,16 @@ class ContentsWriter:
 
         targets: scan for pointers into these, and hand those that there are to `found`, in the order of their offsets.
         """
+        with self._writer.of_contents(allocation.size_bytes):
+            return self._allocation(allocation, read, targets, found)
+
+    def _allocation(
+        self,
+        allocation: Allocation,
+        read: list[RawContents | RawCopy],
+        targets: Targets | None,
+        found: Found,
+    ) -> Contents | str:
         copies = [item for item in read if isinstance(item, RawCopy)]
         if copies:
             last = next((item for item in reversed(copies) if item.whole), copies[-1])

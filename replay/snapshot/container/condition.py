@@ -47,7 +47,8 @@ class Condition:
 
 @dataclass
 class VerifyReport:
-    """Outcome of reading everything once. frames, objects, chunks: those that are whole."""
+    """Outcome of reading everything once. frames, objects, chunks: those that are whole. references, elsewhere_bytes:
+    chunks of which the file only says where their bytes are, and how many those are."""
 
     condition: Condition
     file_bytes: int
@@ -56,6 +57,8 @@ class VerifyReport:
     objects: int = 0
     chunks: int = 0
     damages: list[Damage] = field(default_factory=list)
+    references: int = 0
+    elsewhere_bytes: int = 0
 
     @property
     def good(self) -> bool:

@@ -22,7 +22,8 @@ FORMAT_MAJOR = 1  # raised when an older reader would misread the file; it refus
 MAJOR_OF_SEVERAL_WINDOWS = 2  # a reader of version 1 would take their objects for those of one window
 MAJOR_OF_PATCHES = 3  # an older reader would miss the chunks that are kept as what differs from another one
 MAJOR_OF_CALL_BLOCKS = 4  # an older reader would miss the calls that are kept in blocks
-NEWEST_MAJOR = 4
+MAJOR_OF_REFERENCES = 5  # an older reader would miss the chunks whose bytes are elsewhere
+NEWEST_MAJOR = 5
 FORMAT_MINOR = 0  # raised when something is added that an older reader can pass over
 
 SKIPPABLE_MAGIC = 0x184D2A52  # one of the sixteen that RFC 8878 section 3.1.2 leaves to users
@@ -146,11 +147,14 @@ def is_skippable(magic: int) -> bool:
     return magic & 0xFFFFFFF0 == 0x184D2A50
 
 
-def start_frame(several_windows: bool = False, patches: bool = False, call_blocks: bool = False) -> bytes:
+def start_frame(
+    several_windows: bool = False, patches: bool = False, call_blocks: bool = False, references: bool = False
+) -> bytes:
     """The first frame of a snapshot of the lowest format version that has what it holds."""
     major = MAJOR_OF_SEVERAL_WINDOWS if several_windows else FORMAT_MAJOR
     major = MAJOR_OF_PATCHES if patches else major
     major = MAJOR_OF_CALL_BLOCKS if call_blocks else major
+    major = MAJOR_OF_REFERENCES if references else major
     content = _START.pack(START_TEXT, major, FORMAT_MINOR, 0)
     return skippable(content + _seal(content))
 

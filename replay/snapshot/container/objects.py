@@ -10,6 +10,7 @@ import msgpack
 
 from replay.errors import DamagedError, LimitError
 from replay.snapshot.container import frames
+from replay.snapshot.container.references import REFERENCED
 
 if TYPE_CHECKING:
     from replay.snapshot.container.blocks import Block
@@ -77,7 +78,7 @@ def unpack(content: bytes) -> Iterator[tuple[str, Any, int]]:
         begin = end
 
 
-CHUNK_KINDS = ("chunk", "patch")
+CHUNK_KINDS = ("chunk", "patch", "reference", "weights")  # each is a pair of digest and data
 BLOCK_KIND = "calls"  # each stands for many objects of these kinds
 KINDS_IN_BLOCKS = ("call", "census")
 
@@ -120,7 +121,7 @@ def in_block(value: object, kind: str) -> Iterator[Any]:
 
 
 def chunk_parts(value: object) -> tuple[bytes, bytes]:
-    """Digest and data of a memory chunk or a patch, not compared with each other. Raises DamagedError."""
+    """Digest and data of an object of CHUNK_KINDS, not compared with each other. Raises DamagedError."""
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, bytes) for part in value):
         digest, data = value
         if len(digest) == frames.DIGEST_BYTES and 0 < len(data) <= frames.MAX_CHUNK_BYTES:
@@ -150,6 +151,9 @@ def tally(content: bytes) -> Tally:
         elif kind == "patch":  # compared with its digest when it is read: what it is based on may come later
             digest, data = chunk_parts(value)
             found.chunks[digest] = (end - len(data), len(data) | frames.PATCHED)
+        elif kind == "reference":
+            digest, data = chunk_parts(value)
+            found.chunks[digest] = (end - len(data), len(data) | REFERENCED)
         counted = found.kinds.setdefault(kind, [0, 0])
         counted[0] += 1
         counted[1] += end - begin
@@ -163,6 +167,6 @@ def tally(content: bytes) -> Tally:
 
 def chunk_head(kind: str, digest: bytes, length: int) -> bytes:
     """msgpack for everything of [kind, [digest, data]] that comes before the data."""
-    return b"\x92\xa5%b\x92\xc4%c%b\xc6%b" % (
-        kind.encode(), len(digest), digest, length.to_bytes(4, "big")
+    return b"\x92%c%b\x92\xc4%c%b\xc6%b" % (
+        0xA0 + len(kind), kind.encode(), len(digest), digest, length.to_bytes(4, "big")
     )  # fmt: skip

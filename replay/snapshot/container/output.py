@@ -60,18 +60,20 @@ class OutputFile:
         self._writing.append(self._disk.submit(self._write, data, self.size_bytes))
         self.size_bytes += len(data)
 
-    def complete(self, start: bytes = b"") -> None:
-        """Write `start` over the first bytes, sync, and give the file its name. Raises FileError."""
+    def complete(self, start: bytes = b"", durable: bool = True) -> None:
+        """Write `start` over the first bytes, sync if durable, and give the file its name. Raises FileError."""
         try:
             while self._writing:
                 self._writing.popleft().result()
             if start:
                 os.pwrite(self._descriptor, start, 0)
-            os.fsync(self._descriptor)
+            if durable:
+                os.fsync(self._descriptor)
             assert self._temporary is not None
             os.replace(self._temporary, self.path)
             self._temporary = None
-            _sync_folder(self.path.parent)
+            if durable:
+                _sync_folder(self.path.parent)
         except OSError as error:
             raise file_error(error, self.path) from None
 

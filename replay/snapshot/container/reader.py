@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
@@ -32,6 +32,7 @@ from replay.snapshot.container.objects import (
     tally,
     unpack,
 )
+from replay.snapshot.container.references import REFERENCED, unpack_reference, unpack_weights
 from replay.snapshot.container.source import (
     RECOMMENDATION,
     TABLE_DAMAGED,
@@ -39,6 +40,10 @@ from replay.snapshot.container.source import (
     FrameDecompressor,
     FrameFile,
 )
+
+if TYPE_CHECKING:
+    from replay.store.elsewhere import Elsewhere
+    from replay.store.model import Reference
 
 CACHED_FRAMES = 4  # uncompressed; chunks of a buffer mostly follow each other
 RESYNC_ATTEMPTS = 64  # places at which a scan tries to find the next frame after damage
@@ -58,6 +63,7 @@ class SnapshotReader:
         self.damages: list[Damage] = []
         self._cache: OrderedDict[int, bytes] = OrderedDict()
         self._table: ChunkTable | None = None
+        self._elsewhere: Elsewhere | None = None
         self._block_calls = BlockCounter()
         self._scanned_chunks: dict[bytes, tuple[int, int, int]] = {}
         self._file = FrameFile(self.path)
@@ -97,6 +103,8 @@ class SnapshotReader:
     def close(self) -> None:
         """Close the file. Values that were read stay valid."""
         self._file.close()
+        if self._elsewhere is not None:
+            self._elsewhere.close()
 
     @property
     def window_count(self) -> int:
@@ -189,7 +197,7 @@ class SnapshotReader:
         """Contents of a chunk. For ZERO_DIGEST, which tells no length, `length` zeros are returned.
 
         Raises FormatError when there is no such chunk or it has another length, DamagedError when it is damaged (also
-        when the reader is tolerant).
+        when the reader is tolerant). Of a chunk that is elsewhere: as `Elsewhere.bring`.
         """
         if digest == frames.ZERO_DIGEST:
             if length is None or not 0 <= length <= frames.MAX_CHUNK_BYTES:
@@ -203,6 +211,16 @@ class SnapshotReader:
         number, offset, stored = place
         if stored & frames.PATCHED:
             return self._patched(digest, number, offset, stored ^ frames.PATCHED, length)
+        if stored & REFERENCED:
+            reference = self._reference(digest, number, offset, stored ^ REFERENCED)
+            if length not in (None, reference.length):
+                raise FormatError(
+                    f"memory chunk {digest.hex()} has {reference.length} bytes, not {length}", where=self.path
+                )
+            try:
+                return self.elsewhere.bring([(digest, reference)])[0]
+            except ReplayError as error:
+                raise self._located(error) from None
         if length is not None and stored != length:
             raise FormatError(
                 f"memory chunk {digest.hex()} has {stored} bytes, not {length}", where=self.path
@@ -220,6 +238,44 @@ class SnapshotReader:
                 f"memory chunk {digest.hex()} is damaged", where=self.path, next=RECOMMENDATION
             )
         return data
+
+    @property
+    def elsewhere(self) -> Elsewhere:
+        """What gives the chunks that this file has references of."""
+        if self._elsewhere is None:
+            from replay.store.elsewhere import Elsewhere
+
+            found = (chunk_parts(value) for value in self.objects("weights"))
+            self._elsewhere = Elsewhere(self.path.parent, [unpack_weights(*item) for item in found])
+        return self._elsewhere
+
+    def references(self) -> Iterator[tuple[bytes, Reference]]:
+        """Digest and reference of each chunk whose bytes are elsewhere."""
+        for frame in self._kinds.get("reference", (None, []))[1]:
+            for _, value in self._decode(frame, "reference"):
+                digest, data = chunk_parts(value)
+                yield digest, unpack_reference(data)
+
+    def base_of(self, digest: bytes) -> bytes:
+        """The chunk on whose bytes those of a chunk rest: of a patch what it is based on, else itself."""
+        place = self._find(digest)
+        if place is None or not place[2] & frames.PATCHED or place[0] >= len(self._frames):
+            return digest
+        length = place[2] ^ frames.PATCHED
+        return frames.patch_base(self._content(place[0])[place[1] : place[1] + length])[0]
+
+    def is_elsewhere(self, digest: bytes) -> bool:
+        """Whether the file has only a reference of a chunk, or of what it is based on."""
+        place = self._find(self.base_of(digest)) if "reference" in self._kinds else None
+        return place is not None and bool(place[2] & REFERENCED)
+
+    def _reference(self, digest: bytes, number: int, offset: int, stored: int) -> Reference:
+        try:
+            if number >= len(self._frames) or stored > frames.MAX_CHUNK_BYTES:
+                raise DamagedError(f"the place of memory chunk {digest.hex()} is impossible")
+            return unpack_reference(self._content(number)[offset : offset + stored])
+        except ReplayError as error:
+            raise self._located(error) from None
 
     def _patched(self, digest: bytes, number: int, offset: int, stored: int, length: int | None) -> bytes:
         """A chunk that is kept as what differs from another one, which is kept whole."""
@@ -242,9 +298,9 @@ class SnapshotReader:
 
     def place_of_chunk(self, digest: bytes) -> tuple[int, int, int] | None:
         """(frame number, offset in the uncompressed frame, length) of a chunk, as the file claims; None when there is
-        no such chunk, or it is kept as a patch of another one."""
+        no such chunk, it is kept as a patch of another one, or its bytes are elsewhere."""
         place = self._find(digest)
-        return None if place is None or place[2] & frames.PATCHED else place
+        return None if place is None or place[2] & (frames.PATCHED | REFERENCED) else place
 
     def checked_frame(
         self,
@@ -293,10 +349,20 @@ class SnapshotReader:
                     if kind not in CHUNK_KINDS:
                         continue
                     digest, data = chunk_parts(value)
-                    report.chunks += 1
+                    if kind == "weights":
+                        unpack_weights(digest, data)
+                        continue
                     begin, length = position - len(data), len(data)
+                    if kind == "reference":
+                        report.references += 1
+                        report.elsewhere_bytes += unpack_reference(data).length
+                        found[digest] = (number, begin, length | REFERENCED)
+                        continue
+                    report.chunks += 1
                     if kind == "patch":
-                        self._patched(digest, number, begin, length, None)
+                        base = self._find(frames.patch_base(data)[0])
+                        if base is None or not base[2] & REFERENCED:  # else only a replay can tell
+                            self._patched(digest, number, begin, length, None)
                         length |= frames.PATCHED
                     elif frames.digest(data) != digest:
                         raise DamagedError(f"memory chunk {digest.hex()} does not match its digest")

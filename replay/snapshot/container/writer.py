@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -24,11 +25,14 @@ from replay.snapshot.container import frames
 from replay.snapshot.container.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
 from replay.snapshot.container.objects import BLOCK_KIND, CHUNK_KINDS, BlockCounter, chunk_head
 from replay.snapshot.container.output import OutputFile, file_error
+from replay.snapshot.container.references import REFERENCED, pack_reference, pack_weights
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from _typeshed import ReadableBuffer
+
+    from replay.store.model import Part, WeightsName
 
 # A frame is closed when it would grow beyond; small, so that one object is found cheaply
 OBJECT_FRAME_BYTES = 1 << 20
@@ -44,6 +48,21 @@ Job = TypeVar("Job")
 Done = TypeVar("Done")
 
 
+class PutsElsewhere(Protocol):
+    """Keeps bytes of chunks elsewhere. minimum_bytes: of contents whose chunks it is asked to take."""
+
+    minimum_bytes: int
+
+    def take(self, digest: bytes, data: bytes | memoryview) -> Sequence[Part] | None:
+        """The parts of a reference, empty for a piece of a store; None: the chunk belongs into the file. Chunks of
+        contents come in their order. Raises FileError, also of earlier ones."""
+        ...
+
+    def finish(self) -> Sequence[WeightsName]:
+        """All that was taken is safe from now on. The weights that parts need. Raises FileError."""
+        ...
+
+
 class HasFileno(Protocol):
     """A file opened for reading."""
 
@@ -52,7 +71,8 @@ class HasFileno(Protocol):
 
 @dataclass
 class WriterStatistics:
-    """What became of the chunks so far, in bytes before compression; `file_bytes` is the size of the file so far."""
+    """What became of the chunks so far, in bytes before compression; `file_bytes` is the size of the file so far.
+    elsewhere_bytes: of those that the file has only references of."""
 
     chunks: int = 0
     chunk_bytes: int = 0
@@ -61,6 +81,7 @@ class WriterStatistics:
     zero_bytes: int = 0
     repeated_bytes: int = 0
     file_bytes: int = 0
+    elsewhere_bytes: int = 0
 
 
 @dataclass
@@ -92,11 +113,19 @@ class SnapshotWriter:
     is left. An existing file is replaced at that moment. Not thread safe.
     several_windows: objects are written window by window, each begun by `begin_window`; what is written before the
     first one belongs to all of them. Interrupts wait for the next object or chunk until it is closed.
+    elsewhere: takes the chunks of large contents (`of_contents`). durable: False for a file that only this process
+    needs.
     Raises FileError when the folder cannot be written or the disk is full.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, threads: int | None = None, several_windows: bool = False
+        self,
+        path: str | os.PathLike[str],
+        *,
+        threads: int | None = None,
+        several_windows: bool = False,
+        elsewhere: PutsElsewhere | None = None,
+        durable: bool = True,
     ) -> None:
         self.path = Path(path)
         self.statistics = WriterStatistics()
@@ -106,6 +135,9 @@ class SnapshotWriter:
         self._pool: ThreadPoolExecutor | None = None
         self._objects = _OpenFrame()
         self._memory = _OpenFrame()
+        self._references = _OpenFrame()  # apart from memory, so that they are read without it
+        self._elsewhere, self._takes = elsewhere, False  # whether the contents of now are for elsewhere
+        self._durable = durable
         self._compressing: deque[tuple[Future[tuple[bytes, bytes]], _OpenFrame]] = deque()
         self._submitted = 0
         self._records: list[frames.FrameRecord] = []
@@ -240,6 +272,28 @@ class SnapshotWriter:
         self._patches.add(digest)
         self._put_chunk("patch", digest, patch, len(patch) | frames.PATCHED)
 
+    def store_reference(self, digest: bytes, length: int, parts: Sequence[Part]) -> None:
+        """Store where the bytes of a chunk are instead of these. Of weights that parts name: `store_weights`."""
+        interrupts.check()
+        if digest not in self._chunks:
+            self.statistics.elsewhere_bytes += length
+            data = pack_reference(length, parts)
+            self._put_chunk("reference", digest, data, len(data) | REFERENCED)
+
+    def store_weights(self, name: WeightsName) -> None:
+        """Say of which file of weights parts of references are."""
+        data = pack_weights(name)
+        self._references.add("weights", chunk_head("weights", name.digest, len(data)), data)
+
+    @contextmanager
+    def of_contents(self, size_bytes: int) -> Iterator[None]:
+        """The chunks that are stored inside are those of contents of that size."""
+        self._takes = self._elsewhere is not None and size_bytes >= self._elsewhere.minimum_bytes
+        try:
+            yield
+        finally:
+            self._takes = False
+
     def in_order(self, job: Callable[[Job], Done], items: Iterable[Job]) -> Iterator[Done]:
         """What `job` makes of each item, in their order; some are worked on ahead, in threads."""
         under_way: deque[Future[Done]] = deque()
@@ -264,14 +318,16 @@ class SnapshotWriter:
     def close(self) -> None:
         """Write what is open, the index and the trailer; sync; give the file its name. Raises FileError."""
         try:
-            for frame in (self._objects, self._memory):
+            for name in self._elsewhere.finish() if self._elsewhere is not None else ():
+                self.store_weights(name)
+            for frame in (self._objects, self._memory, self._references):
                 if frame.size:
                     self._submit(frame)
             self._drain(0)
             self._append_index()
-            patches, blocks = bool(self._patches), BLOCK_KIND in self._kinds
-            start = frames.start_frame(patches=patches, call_blocks=blocks) if patches or blocks else b""
-            self._file.complete(start)
+            needs = (bool(self._patches), BLOCK_KIND in self._kinds, "reference" in self._kinds)
+            start = frames.start_frame(False, *needs) if any(needs) else b""
+            self._file.complete(start, self._durable)
         finally:
             self.abort()
 
@@ -294,6 +350,8 @@ class SnapshotWriter:
             self.statistics.zero_bytes += len(data)
         elif digest in self._chunks:
             self.statistics.repeated_bytes += len(data)
+        elif self._takes and (parts := self._elsewhere.take(digest, data)) is not None:  # type: ignore[union-attr]
+            self.store_reference(digest, len(data), parts)
         else:
             self._put_chunk("chunk", digest, bytes(data) if copy else data, len(data))
 
@@ -302,13 +360,18 @@ class SnapshotWriter:
         self.statistics.stored_chunks += 1
         self.statistics.stored_bytes += len(data)
         head = chunk_head(kind, digest, len(data))
+        frame = self._references if kind == "reference" else self._memory
         # The 4 KiB are room for the heads, so that four chunks of 1 MiB make one frame.
-        if self._memory.size and self._memory.size + len(head) + len(data) > CHUNK_FRAME_BYTES + 4096:
-            self._submit(self._memory)
-            self._memory = _OpenFrame()
+        if frame.size and frame.size + len(head) + len(data) > CHUNK_FRAME_BYTES + 4096:
+            self._submit(frame)
+            frame = _OpenFrame()
+            if kind == "reference":
+                self._references = frame
+            else:
+                self._memory = frame
         self._chunks[digest] = b""
-        self._memory.chunks.append((digest, self._memory.size + len(head), length))
-        self._memory.add(kind, head, data)
+        frame.chunks.append((digest, frame.size + len(head), length))
+        frame.add(kind, head, data)
 
     def _workers(self) -> ThreadPoolExecutor:
         if self._pool is None:

@@ -12,6 +12,7 @@ import pytest
 
 from replay.results import documents
 from replay.snapshot import schema
+from replay.store.model import Part, WeightsName
 
 PAGE = (Path(__file__).parents[3] / "docs" / "privacy.md").read_text()
 
@@ -45,11 +46,12 @@ def text_fields(kind: type, seen: set[type]) -> Iterator[tuple[str, str]]:
                 parts += typing.get_args(part)
 
 
+STORED = (*schema.KINDS.values(), WeightsName, Part)  # in a snapshot
 FILES = (documents.RUN, documents.RUN_WINDOWS, documents.COMPARISON, documents.BISECTION, documents.CHECK)
 
 
 @pytest.mark.parametrize(
-    "kind", [*schema.KINDS.values(), *(item.model_type() for item in FILES)], ids=lambda kind: kind.__name__
+    "kind", [*STORED, *(item.model_type() for item in FILES)], ids=lambda kind: kind.__name__
 )
 def test_the_page_has_every_field_that_can_hold_text(kind: type) -> None:
     missing = set(text_fields(kind, set())) - listed()
@@ -58,8 +60,8 @@ def test_the_page_has_every_field_that_can_hold_text(kind: type) -> None:
 
 def test_the_page_names_no_field_that_is_not_there() -> None:
     seen: set[type] = set()
-    known = {field for kind in (*schema.KINDS.values(), *(item.model_type() for item in FILES))
-             for field in text_fields(kind, seen)}  # fmt: skip
+    kinds = (*STORED, *(item.model_type() for item in FILES))
+    known = {field for kind in kinds for field in text_fields(kind, seen)}
     assert listed() <= known
 
 

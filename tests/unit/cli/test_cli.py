@@ -33,7 +33,9 @@ def test_help_of_run_has_each_option_in_one_group(capsys: pytest.CaptureFixture[
     assert run("run", "--help") == 0
     out = capsys.readouterr().out
     titles = re.findall(r"^(\w[\w ]*):$", out, re.M)
-    assert titles == ["Arguments", "Checks", "Timing", "Variants", "Placement", "Output", "Other", "Examples"]
+    assert titles == [
+        "Arguments", "Checks", "Timing", "Variants", "Placement", "Contents elsewhere", "Output", "Other", "Examples",
+    ]  # fmt: skip
     options = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", out, re.M)
     assert len(options) == len(set(options)) >= 35
     assert re.findall(r"^Other:\n(.*?)\n\n", out, re.M | re.S) == [

@@ -1,0 +1,1 @@
+"""Files of weights that captured memory may be equal to."""
