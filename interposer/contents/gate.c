@@ -51,8 +51,8 @@ bool pass_gate(struct thread *thread) {
     struct thread *owner = atomic_load_explicit(&gate_owner, memory_order_relaxed);
     if (LIKELY(owner == NULL || owner == thread))
       return true;
-    if (!patient)
-      return false;
+    if (!patient) // its work may go on while memory is read, and after that
+      return atomic_store(&memory_is_shared, true), false;
     count_outside(thread);
     patient = wait_at_gate(thread);
   }

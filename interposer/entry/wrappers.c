@@ -41,9 +41,11 @@ static inline uint64_t bits_of_float(float value) {
 // Stream captures are counted while the window is closed, too.
 #define WRAP_COUNTED WRAP_ALWAYS
 
+#define NO_WINDOW (now == MODE_CLOSED || now == MODE_INERT || now == MODE_DONE)
 // Touches no memory: such a call may wait for other threads, so nobody waits for it to leave the driver.
-#define WRAP_WINDOW(...)                                                                                     \
-  WRAP(LIKELY(now == MODE_CLOSED || now == MODE_INERT || now == MODE_DONE), __VA_ARGS__)
+#define WRAP_WINDOW(...) WRAP(LIKELY(NO_WINDOW), __VA_ARGS__)
+// Writes memory of which the shim knows nothing, outside a window too.
+#define WRAP_UNFOLLOWED(...) WRAP((atomic_store(&memory_is_shared, true), NO_WINDOW), __VA_ARGS__)
 
 #define WRAP_MATTERING(matters, symbol, parameters, arguments, ...)                                          \
   EXPORT int replay_##symbol parameters {                                                                    \

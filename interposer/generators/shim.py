@@ -196,6 +196,8 @@ def wrapper_kind(function: Function) -> str:
         return "WRAP_GRAPH"
     if function.keep in (Keep.ALWAYS, Keep.FOLLOWED):
         return "WRAP_ALWAYS"
+    if function.shares:
+        return "WRAP_UNFOLLOWED"
     # Others may have to wait until a call that touches memory has left the driver.
     return "WRAP_WINDOW" if function.effect in _NO_MEMORY else "WRAP_TOUCHING"
 

@@ -116,8 +116,11 @@ def test_memory_that_nothing_came_to_since_it_was_read_is_not_read_again(
     assert captured.read_bytes == (LAUNCHES + 1) * SEVERAL_PIECES_BYTES + looked_through
 
 
-def test_memory_that_others_may_write_is_read_before_each_window(capture: Callable[..., Captured]) -> None:
-    captured = capture(size_bytes=SEVERAL_PIECES_BYTES, stored_bytes=0, words=("share",))
+@pytest.mark.parametrize("function", ["cuIpcGetMemHandle", "cuMemBatchDecompressAsync"])
+def test_memory_that_others_may_write_is_read_before_each_window(
+    capture: Callable[..., Captured], function: str
+) -> None:
+    captured = capture(size_bytes=SEVERAL_PIECES_BYTES, stored_bytes=0, words=(function,))
     assert windows_that_are_right(captured) == LAUNCHES
     assert captured.read_bytes == 2 * LAUNCHES * SEVERAL_PIECES_BYTES
 

@@ -82,5 +82,5 @@ F(870, "cuMemPrefetchBatchAsync", WINDOW, may_fail=True, hint=True, **_LOCATIONS
 F(871, "cuMemDiscardBatchAsync", WINDOW, dptrs=inputs("count"), sizes=inputs("count"),
   touches=(each("dptrs", "sizes"),), may_fail=True, hint=True)
 F(872, "cuMemDiscardAndPrefetchBatchAsync", WINDOW, may_fail=True, hint=True, **_LOCATIONS)
-F(873, "cuMemBatchDecompressAsync", WINDOW, paramsArray=inputs("count"),
+F(873, "cuMemBatchDecompressAsync", WINDOW, shares=True, paramsArray=inputs("count"),
   unsupported="decompression is work of the device that names its memory in structs nobody here follows")

@@ -16,7 +16,7 @@ _LAUNCH: dict[str, Any] = {"kernelParams": CUSTOM, "custom": "launch", "enter": 
 F(330, "cuLaunchKernel", WINDOW, Effect.LAUNCH, "f", extra=CUSTOM, **_LAUNCH)
 F(331, "cuLaunchKernelEx", WINDOW, Effect.LAUNCH, "f", config=CUSTOM, extra=CUSTOM, **_LAUNCH)
 F(332, "cuLaunchCooperativeKernel", WINDOW, Effect.LAUNCH, "f", **_LAUNCH)
-F(900, "cuLaunchCooperativeKernelMultiDevice", WINDOW, launchParamsList=OPAQUE,
+F(900, "cuLaunchCooperativeKernelMultiDevice", WINDOW, shares=True, launchParamsList=OPAQUE,
   unsupported="launches on several devices at once, deprecated since CUDA 11.3: its parameters are not followed")
 F(340, "cuOccupancyMaxActiveBlocksPerMultiprocessor", NEVER)
 F(341, "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", NEVER)

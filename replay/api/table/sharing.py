@@ -57,7 +57,7 @@ F(1068, "cuLogicalEndpointImport", NEVER, unsupported=_ENDPOINT)
 F(1069, "cuLogicalEndpointExport", NEVER, shares=True)
 F(1070, "cuLogicalEndpointGetLimits", NEVER)
 F(1071, "cuLogicalEndpointQuery", NEVER)
-F(1072, "cuFabricCpyBatchAsync", WINDOW, opList=OPAQUE,
+F(1072, "cuFabricCpyBatchAsync", WINDOW, shares=True, opList=OPAQUE,
   unsupported="copies to and from memory of other nodes, which is not captured")
 F(1073, "cuDeviceGetCliqueCount", NEVER)
 F(1074, "cuDeviceGetCliqueInfo", NEVER)

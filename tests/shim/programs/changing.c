@@ -1,5 +1,5 @@
 // Launches a kernel again and again over a buffer of which another part changes before each launch and one
-// word in it. usage: changing BYTES LAUNCHES STORED_BYTES RESULT_FILE [share]
+// word in it. usage: changing BYTES LAUNCHES STORED_BYTES RESULT_FILE [FUNCTION]
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -25,8 +25,8 @@ int main(int count, char **words) {
   CALL("cuMemAlloc_v2", &data, (uint64_t)bytes);
   uint32_t *values = malloc(bytes);
   char handle[64];
-  if (count > 5)
-    CALL("cuIpcGetMemHandle", handle, data);
+  if (count > 5) // that shares memory
+    CALL(words[5], handle, data, (uint64_t)0, (uint64_t)0, (uint64_t)0);
   for (uint32_t n = 0; n <= launches; n++) {
     size_t length = n == 0 ? bytes : stored, begin = n == 0 ? 0 : n * stored % (bytes - stored);
     for (size_t at = 0; at < length / 4; at++)
