@@ -12,11 +12,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from replay import settings
 from replay.errors import CaptureError, EngineError, UsageError
+from replay.records import dataclass
 
 SONAME = "libcuda.so.1"
 LINKER_NAME = "libcuda.so"

@@ -6,9 +6,10 @@ UNSURE, UNSUPPORTED) is a recorded value with a reason, never an exception.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
+
+from replay.records import dataclass
 
 
 class ExitCode(IntEnum):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from replay.errors import UsageError
+from replay.records import dataclass
 
 T = TypeVar("T")
 

@@ -14,11 +14,11 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from replay.errors import UsageError
 from replay.harmless import escaped
+from replay.records import dataclass
 
 PIPED_WIDTH = 100_000  # into a pipe, lines are as long as their content: for grep, cut and diff
 NARROWEST = 40

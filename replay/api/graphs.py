@@ -10,7 +10,7 @@ import ctypes
 import enum
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from replay.api.rows import ROWS
 from replay.api.structs import LaunchAttributeId
 from replay.api.vocabulary import Effect
 from replay.api.vocabulary import NodeType as NodeType
+from replay.records import dataclass
 
 VERSION = 1
 MAXIMUM_NODES = 1 << 20  # in one description, child graphs included

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from replay.records import dataclass
 
 from .vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Replayed, Role, Term, Touch, Work
 

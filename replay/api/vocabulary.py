@@ -7,10 +7,10 @@ names only the exceptions. The roles decide what the shim copies, what the decod
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from functools import cached_property
 
 from replay.api.parts import part_key
+from replay.records import dataclass
 
 
 class Keep(enum.IntEnum):

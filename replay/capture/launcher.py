@@ -21,7 +21,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from replay.drivers import SONAME, Driver, interposer_library
 from replay.errors import CaptureError, FileError
 from replay.privacy import Paths, home_folder, private_command, private_line
 from replay.reading import open_regular
+from replay.records import dataclass
 
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"  # where the NVTX headers inside an application look for a tool
 LEFT_BEHIND_WAIT_S = 10.0  # for processes that the application left running with the capture open

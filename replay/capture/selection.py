@@ -8,10 +8,10 @@ from __future__ import annotations
 import ctypes
 import re
 import shlex
-from dataclasses import dataclass
 from typing import Literal
 
 from replay.errors import UsageError
+from replay.records import dataclass
 from replay.text import parse_size
 
 Memory = Literal["reachable", "params", "live"]

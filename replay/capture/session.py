@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from replay.images.demangle import demangle
 from replay.inspection.readable import result_name
 from replay.pack import PackedSnapshot, PackReport, content_bytes, pack
 from replay.pack.process import ENDED_WHILE_COPYING
+from replay.records import dataclass
 from replay.snapshot.own import remember
 from replay.store.taking import Taken
 from replay.text import size

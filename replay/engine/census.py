@@ -6,13 +6,14 @@ import struct
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from replay.api.structs import TENSOR_MAP_BYTES
 from replay.errors import EngineError
+from replay.records import dataclass
 from replay.snapshot import schema
 from replay.snapshot.calls import BlockSource
 from replay.snapshot.schema import Range, from_wire

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from replay.api import graphs
@@ -19,6 +19,7 @@ from replay.api.structs import SHAPE_FIELDS, CUlaunchConfig, geometry
 from replay.api.vocabulary import LOADED_TYPES
 from replay.errors import EngineError
 from replay.inspection.launches import KernelNames, LaunchedKernel, named_arguments
+from replay.records import dataclass
 from replay.snapshot.schema import Attachment, Call
 
 # What a kernel may have without cuFuncSetAttribute: CUDA C++ Programming Guide, "Shared Memory"

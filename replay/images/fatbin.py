@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from replay.errors import ImageError
+from replay.records import dataclass
 
 WRAPPER_MAGIC = 0x466243B1
 CONTAINER_MAGIC = 0xBA55ED50

@@ -6,10 +6,9 @@ Errs on the side of more: what cannot be traced back to a parameter counts as me
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from replay.images.ptx_body import Instruction, KernelBody, names
 from replay.images.ptx_types import origins_of
+from replay.records import dataclass
 
 _ELSEWHERE = frozenset({"shared", "local", "param", "const"})  # with only one of these it is no global memory
 _READ = ("ld", "ldu", "atom", "red", "multimem")

@@ -6,10 +6,10 @@ Untrusted input: nothing but `ImageError` is raised, and every pattern takes tim
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from replay.images.model import Parameter
 from replay.images.ptx import read_ptx, statements
+from replay.records import dataclass
 
 MAXIMUM_BODY_BYTES = 16 << 20  # of one kernel; the largest of a corpus of 4,740 has 33,363 instructions
 

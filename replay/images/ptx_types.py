@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from replay.images.ptx_body import Instruction, KernelBody, names
+from replay.records import dataclass
 
 # What hands an address on: of every operand, or of the one named (mad: the summand).
 _ADDRESS = {

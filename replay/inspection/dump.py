@@ -11,7 +11,7 @@ import os
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,6 +21,7 @@ from replay.errors import FileError, LimitError, ReplayError, UsageError
 from replay.images.fatbin import MAX_ENTRY_BYTES
 from replay.inspection.folder import OutputFolder
 from replay.inspection.launches import Launch, launches
+from replay.records import dataclass
 from replay.results.documents import DUMP, PARAMETERS
 from replay.results.json import document, streamed
 from replay.results.written_files import DumpedLaunch, DumpedParameter

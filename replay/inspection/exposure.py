@@ -7,7 +7,7 @@ of memory is not opened, and text in other alphabets than ASCII is not seen.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from replay.images.fatbin import read_container
 from replay.images.stripped import texts_of_ptx
 from replay.inspection.pieces import describe
 from replay.inspection.texts import Kinds, Texts
+from replay.records import dataclass
 from replay.snapshot import schema
 from replay.snapshot.contents import MAX_DESCRIBED_IMAGE_BYTES, MAX_LISTED, Snapshot
 

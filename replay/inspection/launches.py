@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from replay.api import structs
 from replay.api.functions import by_symbol
 from replay.api.parts import PARAMETER_LAYOUT, find_struct, parameter_buffer
 from replay.api.vocabulary import LOADED_TYPES, Effect
+from replay.records import dataclass
 from replay.snapshot.schema import Call, Kernel
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from replay.inspection.requirements import Requirements
+from replay.records import dataclass
 from replay.snapshot import schema
 from replay.snapshot.container import VerifyReport
 from replay.snapshot.contents import SnapshotInfo

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from replay.images import identify, image_size, read_container, target_of
 from replay.inspection.pieces import copied_bytes, read_contents
 from replay.planning.ordinals import captured_ordinals
 from replay.planning.spans import is_array, is_global, is_host, plan_spans
+from replay.records import dataclass
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import (
     Call,

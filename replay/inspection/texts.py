@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
 from replay.privacy import Paths, private, without_random_words
+from replay.records import dataclass
 
 SHORTEST_TEXT = 16  # characters
 _SURE_TEXT = (

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from replay.images.ptx_body import Instruction
 from replay.outputs.tolerance import Tolerance
+from replay.records import dataclass
 
 F32_ULP = 2.0**-23  # relative, at most
 _HALF_ULP = {"f16": 2.0**-10, "bf16": 2.0**-7, "f32": F32_ULP, "f64": 2.0**-52}

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from replay.outputs.elements import ElementType, Region, text, ulp_distances, values
 from replay.outputs.tolerance import Tolerance
+from replay.records import dataclass
 
 FIRST_MISMATCHES = 4  # kept of each buffer
 MISMATCH_BYTES = 4  # shown of each, from its aligned offset, where no type is known

@@ -6,11 +6,11 @@ half of an f32, e4m3 (no infinities, one NaN pattern) and e5m2 the OCP 8-bit flo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 from replay.errors import UsageError
+from replay.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from replay.errors import UsageError
 from replay.outputs.elements import ElementType
+from replay.records import dataclass
 
 AUTOMATIC, BITWISE = "auto", "bitwise"
 _ULP = re.compile(r"(\d{1,18})\s*ulp", re.IGNORECASE)

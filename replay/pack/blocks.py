@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from replay.api.vocabulary import Effect
 from replay.pack.contents.census import Spool, Targets
 from replay.raw.columns import CLASSES, U64, Attached, Block, Rows, attached
 from replay.raw.events import RawCall
+from replay.records import dataclass
 from replay.snapshot.container.blocks import ARGUMENTS, MAX_CALLS, OTHER
 from replay.snapshot.container.blocks import Block as CallBlock
 from replay.snapshot.container.columns import pack_column

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from replay.raw.attachments import RawAttachment
 from replay.raw.columns import CLASSES, Rows
 from replay.raw.decode import Decoder
 from replay.raw.events import Entered, Left, RawCall, RawNote
+from replay.records import dataclass
 from replay.snapshot import schema
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.schema import INLINE_BYTES, Attachment, Contents, to_wire

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from replay.raw.attachments import BlobsFile
 from replay.raw.decode import Decoder
 from replay.raw.records import RawFile
 from replay.reading import read_json
+from replay.records import dataclass
 
 _LAUNCHER_FIELDS = {
     "command": list,

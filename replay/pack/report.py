@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from replay.records import dataclass
 from replay.snapshot import schema
 from replay.store.taking import Taken
 

@@ -6,8 +6,9 @@ Mappings of one physical allocation that live at the same time are a *family*: t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from replay.records import dataclass
 from replay.snapshot.schema import Range
 
 GRANULE_BYTES = 2 << 20  # of cuMemCreate on every GPU so far (CU_MEM_ALLOC_GRANULARITY_MINIMUM)

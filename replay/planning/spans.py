@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from replay.errors import EngineError
 from replay.planning.families import GRANULE_BYTES, Families, find_families
 from replay.planning.stays import Stays, find_stays
+from replay.records import dataclass
 from replay.snapshot.schema import Range
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 
 from replay.planning.families import GRANULE_BYTES, born, died
+from replay.records import dataclass
 from replay.snapshot.schema import Range
 
 _ROUNDS = 8  # of cutting by time and by address in turn; what is still together then stays together

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 
 from replay.api.parts import part_key
@@ -14,6 +13,7 @@ from replay.api.vocabulary import Function, Role
 from replay.errors import DamagedError, FileError, FormatError
 from replay.raw.checksum import crc32c
 from replay.reading import open_regular
+from replay.records import dataclass
 
 _FILE = struct.Struct("<QQQQQQ")  # offset, device, inode, size, modification time in ns, bytes of the path
 SAMPLE_BYTES = 4096  # at each end of an image in a file: what its check covers

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from replay.api.functions import all_functions
 from replay.api.vocabulary import Effect, Function, Keep, RecordKind, Role
 from replay.drivers import scanning_library
 from replay.raw.attachments import attachment_key
+from replay.records import dataclass
 
 CLASSES = 4096  # scanning/scan.c has the same number
 HEADER_BYTES = 32

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from replay.api.parts import find_bytes
 from replay.api.vocabulary import Function, Moment, Role
 from replay.raw.attachments import FilePlace, RawAttachment
 from replay.raw.columns import Rows
 from replay.raw.copies import RawCopy
+from replay.records import dataclass
 
 
 @dataclass

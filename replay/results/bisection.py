@@ -5,9 +5,10 @@ docs/bisect.md describes every field. Fields are only added, with defaults.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from replay.errors import FormatError
+from replay.records import dataclass
 from replay.results.comparison import ComparedKernel
 
 FORMAT = "replay.bisection/1"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from replay.pack.report import PackedSnapshot
+from replay.records import dataclass
 from replay.store.taking import Taken
 
 

@@ -5,9 +5,10 @@ Field names carry their units. Fields are only added, with defaults.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from replay.records import dataclass
 from replay.results.run.variant import CompiledKernel, KeptImage
 
 FORMAT = "replay.comparison/1"

@@ -7,8 +7,9 @@ fields that are added do not change it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from importlib import import_module
+
+from replay.records import dataclass
 
 
 @dataclass(frozen=True)

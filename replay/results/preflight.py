@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from replay.records import dataclass
 from replay.results.run.origin import DriverFacts, SnapshotFacts
 
 

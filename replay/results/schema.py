@@ -6,8 +6,9 @@ carry their units. Fields are only added, with defaults, so that results of olde
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from replay.records import dataclass
 from replay.results.run.origin import ApplicationFacts, DeviceFacts, DriverFacts, SnapshotFacts, WindowFacts
 from replay.results.run.placement import (
     Placement,

@@ -5,9 +5,10 @@ Fields are only added.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from replay.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from replay.inspection.kernels import captured_kernels
 from replay.inspection.pieces import require_contents
 from replay.outputs.tolerance import Tolerance
 from replay.planning.spans import is_global, plan_spans
+from replay.records import dataclass
 from replay.results import schema
 from replay.results.preflight import Finding, Preflight
 from replay.results.run.origin import DriverFacts

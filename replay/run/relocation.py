@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from replay.engine.relocation.known import Known
 from replay.engine.relocation.shift import CensusChange
@@ -22,6 +22,7 @@ from replay.engine.relocation.suspects import (
     touched_address,
 )
 from replay.errors import ReplayError
+from replay.records import dataclass
 from replay.results import schema
 from replay.results.run.placement import Placement, Relocation, ShiftedReplay, SuspectWord
 from replay.results.run.verification import Verification

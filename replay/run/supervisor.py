@@ -16,7 +16,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from replay.drivers import Driver
 from replay.engine.environment import worker_environment
 from replay.engine.placing import layouts
 from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, WorkerError
+from replay.records import dataclass
 from replay.run.isolation import SAMPLE_INTERVAL_S, MemoryWatch, WorkerLog
 
 MAXIMUM_RESULT_BYTES = 256 << 20  # of one message

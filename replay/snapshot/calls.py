@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from itertools import accumulate
 from typing import Any, Protocol, overload
@@ -18,6 +18,7 @@ from typing import Any, Protocol, overload
 from replay.api.functions import by_symbol
 from replay.api.parts import CONFIG_ATTRIBUTES, PARAMETER_LAYOUT, PARAMETERS, part_key
 from replay.api.vocabulary import Effect, Function, Keep, Role, Work
+from replay.records import dataclass
 from replay.snapshot.schema import Call, from_wire
 
 SHORTEST = 4  # calls that are worth columns

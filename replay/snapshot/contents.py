@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import TypeVar
 
 from replay.errors import FormatError, ReplayError
+from replay.records import dataclass
 from replay.snapshot import schema
 from replay.snapshot.container import SnapshotReader, VerifyReport
 from replay.snapshot.schema import CHUNK_BYTES, Contents

@@ -13,11 +13,12 @@ A file with several windows has header and environment once, and all of the rest
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol, TypeVar
 
 from replay.api.structs import TENSOR_MAP_BYTES
 from replay.errors import FormatError
+from replay.records import dataclass
 from replay.snapshot.wire import from_wire as from_wire
 from replay.snapshot.wire import to_wire as to_wire
 

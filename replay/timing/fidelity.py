@@ -8,9 +8,9 @@ A variant need not take as long: it is compared with the captured kernel, and no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from replay.records import dataclass
 from replay.results.run.origin import ApplicationFacts, DeviceFacts, WindowFacts
 from replay.results.run.placement import Placement
 from replay.results.run.timing import Fidelity, LaunchTime, Timing

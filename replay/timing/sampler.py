@@ -6,9 +6,10 @@ The window and the clock come from outside, so that tests need neither a device 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
+from replay.records import dataclass
 from replay.timing.stopping import Stop, StoppingParameters, StoppingRule
 
 WARM_UP_NS = 25_000_000  # of GPU time, as Triton's do_bench and nvbench take it

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
+
+from replay.records import dataclass
 
 
 @dataclass(frozen=True)

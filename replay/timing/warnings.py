@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from replay.records import dataclass
 from replay.results.run.timing import Warning_
 from replay.timing.sampler import Measurement
 from replay.timing.statistics import outliers, samples_for, summarize

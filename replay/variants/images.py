@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import zstandard
@@ -15,6 +15,7 @@ from replay.images import ImageKind, KernelInfo, ModuleInfo
 from replay.images.cubin import machine_code
 from replay.images.model import GlobalVariable
 from replay.images.ptx import shared_declared
+from replay.records import dataclass
 from replay.results.run.variant import KeptImage, VariantKernel
 
 MAXIMUM_FILE_BYTES = 1 << 30

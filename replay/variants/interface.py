@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from replay.errors import EngineError
 from replay.images.model import GlobalVariable, KernelInfo
+from replay.records import dataclass
 
 # Shared memory that one block may have, in bytes: "Technical Specifications per Compute Capability" of the CUDA C++
 # Programming Guide. Architectures that are not listed are left to the driver.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from replay.errors import UsageError
+from replay.records import dataclass
 
 _CACHE_MODES = {"none": 0, "cg": 1, "ca": 2}  # CUjit_cacheMode
 _SWITCH = {"on": 1, "off": 0, "1": 1, "0": 0}

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import ClassVar
 
 from replay.errors import UsageError
+from replay.records import dataclass
 from replay.variants.jit import JitOption, parse_jit
 
 _ENVIRONMENT_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

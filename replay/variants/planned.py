@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from replay.errors import EngineError
+from replay.records import dataclass
 from replay.results.run.variant import VariantFacts
 
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import LOADED_TYPES, Effect
 from replay.inspection.launches import UNKNOWN, KernelNames, launches, named_arguments
 from replay.planning.spans import is_global
+from replay.records import dataclass
 from replay.snapshot.schema import Call, Kernel, Range
 from replay.variants.interface import Launched
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from replay.api.extents import Extent
 from replay.engine.translation.handles import STREAM_CONSTANTS
 from replay.engine.translation.translation import Late
+from replay.records import dataclass
 from replay.snapshot.schema import Attachment, Call
 
 NO_EXTENT = Extent(0, 0)

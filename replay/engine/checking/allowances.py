@@ -5,13 +5,14 @@ those that wrote what these read, through the window in its order. Pure: follows
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from replay.engine.checking.copied_types import Copy, Places
 from replay.images.ptx_accesses import UNKNOWN, Accesses
 from replay.inspection.launches import Launch
 from replay.outputs.approximate import Use, allowance
 from replay.outputs.tolerance import Tolerance, largest_of
+from replay.records import dataclass
 from replay.snapshot.schema import Range
 
 _Uses = frozenset[Use]

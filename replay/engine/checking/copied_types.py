@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Work
 from replay.outputs.elements import Region
 from replay.planning.spans import is_array, is_host
+from replay.records import dataclass
 from replay.snapshot.schema import Call, Range
 
 MAXIMUM_COPIES = 100_000  # that are looked at

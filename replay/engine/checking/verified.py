@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from replay.outputs.comparison import BufferComparison
+from replay.records import dataclass
 from replay.results.run.verification import Fault
 from replay.snapshot.doubts import shortly
 from replay.text import number, some

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from replay.errors import EngineError
 from replay.inspection.pieces import describe
 from replay.inspection.readable import result_name
 from replay.outputs.comparison import BufferComparison
+from replay.records import dataclass
 from replay.results.run.verification import Fault as ReplayedFault
 from replay.snapshot.doubts import doubts
 from replay.snapshot.schema import Call, Change, Fault, Range

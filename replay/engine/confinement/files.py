@@ -12,11 +12,11 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from replay.drivers import native_folder
+from replay.records import dataclass
 
 Use = Literal["read", "device", "result"]
 

@@ -13,7 +13,8 @@ import os
 import platform
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from replay.records import dataclass
 
 
 @dataclass(frozen=True)

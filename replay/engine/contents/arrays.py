@@ -9,12 +9,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 
 from replay.api.extents import CHANNEL_BYTES
 from replay.api.structs import CUDA_MEMCPY3D, MemoryType
 from replay.engine.driver import CU_STREAM_LEGACY, Driver
 from replay.errors import EngineError
+from replay.records import dataclass
 from replay.snapshot.schema import ArrayShape, Range
 
 

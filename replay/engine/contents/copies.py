@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 
 from blake3 import blake3
 
@@ -19,6 +18,7 @@ from replay.engine.driver import Driver, DriverFailure
 from replay.errors import EngineError
 from replay.inspection.pieces import apart_from_zeros, describe, written_stretches
 from replay.planning.spans import is_array, is_host
+from replay.records import dataclass
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, Range
 
 # What is left free on a device for what the driver and the timing need: local memory of kernels, the flush

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from replay import images
 from replay.api.functions import variable_getters
 from replay.engine.driver import Driver
 from replay.engine.variants import given_out, image_of, is_library_load
 from replay.errors import ReplayError
+from replay.records import dataclass
 from replay.snapshot.schema import Attachment, Call, Range
 
 # Captured addresses of such variables, which had none: no driver gives out an address that is not canonical.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from replay.api.functions import by_symbol
 from replay.api.parts import find_struct
 from replay.api.structs import CUlaunchConfig
 from replay.api.vocabulary import Effect, Work
 from replay.engine.arguments.prepared import Prepared
+from replay.records import dataclass
 
 LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
 _NO_WORK = (Work.NONE, Work.WAIT_VALUE, Work.VALUES)

@@ -11,13 +11,13 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from replay.drivers import submission_library
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.translation.translation import Late, put_word
+from replay.records import dataclass
 
 S = TypeVar("S")
 

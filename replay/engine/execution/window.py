@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import NamedTuple, overload
@@ -19,6 +19,7 @@ from replay.engine.program import Program
 from replay.engine.translation.translation import Translation
 from replay.errors import EngineError
 from replay.planning.spans import is_global
+from replay.records import dataclass
 from replay.snapshot.calls import Repeats
 from replay.snapshot.schema import Call, Change
 

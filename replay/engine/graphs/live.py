@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from replay.api.graphs import Description, Node
 from replay.errors import EngineError
+from replay.records import dataclass
 
 
 class LiveNode:

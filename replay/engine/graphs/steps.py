@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from replay.api.graphs import Node
 from replay.engine.driver import Driver
+from replay.records import dataclass
 from replay.results.run.timing import NodeTime
 
 # What a graph that is launched node by node puts into its stream, at most: more than a held stream takes

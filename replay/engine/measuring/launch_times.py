@@ -13,7 +13,7 @@ import ctypes
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from statistics import median
 from typing import Any, Literal
@@ -30,6 +30,7 @@ from replay.engine.measuring.stamps import AFTER, BEFORE, BETWEEN, MAXIMUM_STAMP
 from replay.engine.session import Session, Submittable
 from replay.engine.translation.translation import Late
 from replay.inspection.launches import with_kernels
+from replay.records import dataclass
 from replay.results.run.timing import LaunchTime
 from replay.snapshot.schema import Call
 from replay.timing.stamps import cycles_of

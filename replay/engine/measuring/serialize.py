@@ -8,7 +8,7 @@ between the window's events is work and no gaps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from replay.api.functions import by_symbol
@@ -20,6 +20,7 @@ from replay.engine.execution.lanes import is_work, lane_of
 from replay.engine.measuring.bracket import NO_NUMBER, Bracket
 from replay.engine.session import Session, Submittable
 from replay.engine.translation.translation import Late
+from replay.records import dataclass
 from replay.snapshot.schema import Call
 
 _EVENT_DISABLE_TIMING = 2

@@ -7,7 +7,7 @@ never end, running the window from what it left, comes last.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 from typing import Any
 
@@ -19,6 +19,7 @@ from replay.engine.measuring.measure import HotSampler, WindowSampler
 from replay.engine.measuring.serialize import compare_orders, serial, why_not_serial
 from replay.engine.messages import Messages
 from replay.engine.session import Session
+from replay.records import dataclass
 from replay.results.run.timing import LaunchTime, Restore, Serialized, Timing
 from replay.timing.clocks import Clocks
 from replay.timing.sampler import Measurable, Measurement, Sample, measure

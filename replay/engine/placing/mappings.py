@@ -6,12 +6,11 @@ Where an address holds memory of a family at one time and other memory at anothe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from replay.api.structs import CUmemAccessDesc, CUmemAllocationProp, CUmemLocation, LocationType
 from replay.engine.driver import Driver, DriverFailure
 from replay.errors import EngineError
 from replay.planning.families import Families
+from replay.records import dataclass
 from replay.snapshot.schema import Range
 
 _ALLOCATION_PINNED, _ACCESS_READ_WRITE = 1, 3  # CUmemAllocationType, CUmemAccess_flags

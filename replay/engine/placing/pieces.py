@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from replay.engine.driver import Driver, DriverFailure
@@ -13,6 +12,7 @@ from replay.engine.placing.mappings import Backing, Home, create, give_access
 from replay.errors import EngineError
 from replay.planning.families import GRANULE_BYTES
 from replay.planning.spans import Span
+from replay.records import dataclass
 
 TAKEN = "something in the replaying process has the address"
 

@@ -9,12 +9,13 @@ import ctypes
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 from replay.engine.driver import Driver, DriverFailure
 from replay.errors import EngineError
 from replay.inspection.requirements import Feature, ImageNeed, Requirements
+from replay.records import dataclass
 from replay.results.preflight import Finding
 from replay.text import cuda_version, size, some
 

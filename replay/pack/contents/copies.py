@@ -4,7 +4,7 @@ stored once, however many windows refer to it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from replay.pack.contents.census import Targets, Words
 from replay.raw.attachments import BlobsFile
 from replay.raw.checksum import crc32c
 from replay.raw.copies import NO_BLOB, PIECE_BYTES, Places, RawCopy
+from replay.records import dataclass
 from replay.snapshot.container.frames import make_patch
 from replay.snapshot.container.writer import SnapshotWriter, chunk_digest
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Contents

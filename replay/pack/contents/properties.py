@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from replay.api.parts import find_bytes, find_struct
@@ -20,6 +19,7 @@ from replay.api.structs import (
 )
 from replay.api.vocabulary import Effect, Work
 from replay.errors import FormatError
+from replay.records import dataclass
 from replay.snapshot.schema import ATTACH, PREFETCH, ArrayPart, ArrayShape, MemoryHint
 
 if TYPE_CHECKING:  # it brings in numpy, which a replay can do without

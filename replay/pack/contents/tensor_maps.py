@@ -6,7 +6,7 @@ Not yet seen on a GPU (GT-TENSOR-MAPS).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from replay.api.parts import find_bytes
 from replay.api.structs import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES
 from replay.api.vocabulary import Role
 from replay.raw.events import RawCall
+from replay.records import dataclass
 
 MAXIMUM_MAPS = 65_536  # remembered; the shim remembers fewer
 

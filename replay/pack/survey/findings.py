@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from replay.pack.contents.allocations import Allocation
 from replay.pack.contents.tensor_maps import EncodedMap, TensorMaps
 from replay.pack.survey.state import SetupCall
+from replay.records import dataclass
 from replay.snapshot.schema import Fault, Note
 
 MAXIMUM_NOTES = 100_000  # kept with their text; all are counted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from replay.api import graphs
 from replay.api.graphs import Description, Graph, Node, NodeType
@@ -12,6 +12,7 @@ from replay.api.vocabulary import Effect
 from replay.errors import DamagedError
 from replay.raw.attachments import RawAttachment
 from replay.raw.events import RawCall
+from replay.records import dataclass
 
 Read = Callable[[RawAttachment], bytes]
 Identify = Callable[[Node], tuple[str, str, frozenset[int]]]

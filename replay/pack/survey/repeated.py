@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,6 +13,7 @@ from replay.pack.survey.handles import Key, handles_in
 from replay.pack.survey.state import Made, Objects
 from replay.raw.columns import CLASSES, U64, Places, Rows, attached, touched_arguments
 from replay.raw.events import RawCall
+from replay.records import dataclass
 
 FEW_WORDS = 64  # that are looked up one by one sooner than as an array
 

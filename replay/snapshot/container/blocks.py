@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from operator import index
 from typing import Any
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from replay.api.parts import PARAMETERS
 from replay.errors import DamagedError, LimitError
+from replay.records import dataclass
 from replay.snapshot.container.columns import U64, unpack_column
 
 MAX_CALLS = 1 << 16  # in a block

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
 from blake3 import blake3
 
 from replay.errors import DamagedError, FormatError, TruncatedError, VersionError
+from replay.records import dataclass
 
 Read = Callable[[int, int], bytes]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import msgpack
 
 from replay.errors import DamagedError, LimitError
+from replay.records import dataclass
 from replay.snapshot.container import frames
 from replay.snapshot.container.references import REFERENCED
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from dataclasses import dataclass
 from pathlib import Path
 
 import zstandard
 
 from replay.errors import DamagedError, FileError, FormatError, LimitError, ReplayError
 from replay.reading import open_regular
+from replay.records import dataclass
 from replay.snapshot.container import frames
 from replay.snapshot.container.condition import Damage
 from replay.snapshot.container.frames import FrameRecord

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ import zstandard
 
 from replay import interrupts, settings
 from replay.errors import FileError, LimitError
+from replay.records import dataclass
 from replay.snapshot.container import frames
 from replay.snapshot.container.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
 from replay.snapshot.container.objects import BLOCK_KIND, CHUNK_KINDS, BlockCounter, chunk_head

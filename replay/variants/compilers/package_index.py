@@ -15,11 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import EngineError, ReplayError
 from replay.reading import read_json
+from replay.records import dataclass
 from replay.variants.compilers.tools import Ran, run_tool
 
 NAME = "index.json"

@@ -16,11 +16,11 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import EngineError, FileError, UsageError
 from replay.images import read_ptx
+from replay.records import dataclass
 from replay.variants.compilers.package_index import package
 from replay.variants.compilers.toolkits import find_tools
 from replay.variants.compilers.tools import BuildError, Ran, run_tool

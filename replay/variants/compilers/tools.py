@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from replay.errors import EngineError
+from replay.records import dataclass
 
 TIMEOUT_S = 900
 SHOWN_LOG_LINES = 20
