@@ -6,16 +6,18 @@ same file can tell what a killed process left, and removes it. Where a folder kn
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import glob
 import os
 from contextlib import suppress
 from pathlib import Path
 
+from replay.errors import FileError
+
 SUFFIX = ".partial"
-
-
 PRIVATE, SHARED = 0o600, 0o666  # modes, before the umask
+ROOM_BYTES = 1 << 20  # that are asked for before a replay; few results are larger
 
 
 def open_beside(target: Path, mode: int = PRIVATE) -> tuple[int, Path]:
@@ -48,3 +50,37 @@ def remove_left(target: Path) -> None:
                 os.unlink(path)
             finally:
                 os.close(descriptor)
+
+
+def require_place(path: str | os.PathLike[str]) -> None:
+    """Raise FileError if no result can be written there: to be asked before a long replay, not after it. A file of
+    ROOM_BYTES is made beside it for a moment, which finds a full disk, a quota and what is read-only, for root too."""
+    target = Path(path)
+    require_folder(target)
+    if target.exists() and not target.is_file():
+        return  # a device or a pipe, which is written into
+    try:
+        descriptor, temporary = open_beside(target)
+        try:
+            os.posix_fallocate(descriptor, 0, ROOM_BYTES)
+        finally:
+            os.close(descriptor)
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:  # of a file system that reserves nothing
+            raise not_written(error, target) from None
+
+
+def require_folder(target: Path) -> None:
+    """Raise FileError if a file cannot be there by its name."""
+    if target.is_dir():
+        raise FileError("is a folder", where=target, next="give the name of a file to write")
+    if not target.absolute().parent.is_dir():
+        raise FileError("no such folder", where=target.parent, next="create the folder first")
+
+
+def not_written(error: OSError, target: Path) -> FileError:
+    """The error for a file that could not be written, with what to do."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = "free some space" if full else "write into a folder that exists and is writable"
+    return FileError.of(error, target, advice)

@@ -17,7 +17,7 @@ from replay.errors import EngineError, FileError, ReplayError, UsageError, Worke
 from replay.inspection.folder import new_folder
 from replay.redaction.model import LEVELS
 from replay.redaction.owners import binaries
-from replay.redaction.redact import RedactOptions, redact, workplace
+from replay.redaction.redact import RedactOptions, redact
 from replay.report import bisect as bisect_text
 from replay.report import check as check_text
 from replay.report import compare as compare_text
@@ -28,6 +28,7 @@ from replay.report.html.sources import IMAGE_SUFFIXES, Sources, read_sources
 from replay.report.redact import binary_line, proof_line
 from replay.results.attached import Attached, AttachedFile
 from replay.results.store import write_whole
+from replay.results.workplace import workplace
 from replay.run.parent import DEFAULT_TIMEOUT_S, RunOptions, dry_run, run_snapshot
 from replay.snapshot.contents import Snapshot, SnapshotInfo
 from replay.snapshot.own import identity

@@ -11,6 +11,7 @@ from dataclasses import field
 from functools import partial
 from pathlib import Path
 
+from replay.beside import require_place
 from replay.capture.launcher import (
     LEFT_BEHIND_WAIT_S,
     Ended,
@@ -86,18 +87,11 @@ def default_output(command: Sequence[str]) -> Path:
 
 def check_output(output: Path) -> None:
     """Refuse what could not be written, before the application runs. Raises FileError."""
-    if output.is_dir():
-        raise FileError("is a folder", where=output, next="give the name of a file to write with -o")
-    if output.exists() and not output.is_file():
+    if output.exists() and not (output.is_file() or output.is_dir()):
         raise FileError(
             "is a device or a pipe, and a snapshot would replace it", where=output, next="name a file"
         )
-    if not output.parent.is_dir():
-        raise FileError("no such folder", where=output.parent, next="create the folder first")
-    if not os.access(output.parent, os.W_OK | os.X_OK):
-        raise FileError(
-            "not writable", where=output.parent, next="choose a folder that you may write to with -o"
-        )
+    require_place(output)
 
 
 Packer = Callable[[Path, Path], PackReport]

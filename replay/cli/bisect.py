@@ -90,6 +90,7 @@ def bisect(
     Exit code 0: found. 3: the ends do not differ, or cannot be observed.
     """
     from replay import __version__
+    from replay.beside import require_place
     from replay.bisect.candidates import candidates
     from replay.bisect.commits import subjects
     from replay.bisect.laboratory import CannotRunError, CommandLaboratory, ReplayLaboratory
@@ -107,7 +108,6 @@ def bisect(
     from replay.results.bisection import FORMAT, Bisection
     from replay.results.documents import BISECTION
     from replay.results.json import write_document
-    from replay.results.store import require_place
     from replay.snapshot.container import SnapshotReader
     from replay.snapshot.windows import choose_window
     from replay.text import now_utc

@@ -57,7 +57,7 @@ def check(
     """
     from dataclasses import replace
 
-    from replay.beside import SHARED
+    from replay.beside import SHARED, require_place
     from replay.check.config import read_config
     from replay.check.gate import CheckState, corpus_of, read_baseline
     from replay.check.gate import check as run_check
@@ -68,7 +68,7 @@ def check(
     from replay.report.streams.progress import StageLine
     from replay.results.documents import CHECK
     from replay.results.json import write_document
-    from replay.results.store import require_place, write_whole
+    from replay.results.store import write_whole
     from replay.run.parent import RunOptions
     from replay.timing.stopping import QUICK, StoppingParameters
     from replay.variants.model import parse

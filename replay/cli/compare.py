@@ -106,6 +106,7 @@ def compare(
     """
     from dataclasses import replace
 
+    from replay.beside import require_place
     from replay.cli.common import reproduction, seconds
     from replay.compare.replayed import compare_windows
     from replay.compare.rounds import RoundLimits
@@ -118,7 +119,6 @@ def compare(
     from replay.report.streams.progress import StageLine
     from replay.results.documents import COMPARISON
     from replay.results.json import write_document
-    from replay.results.store import require_place
     from replay.variants.model import parse
 
     if output is not None:

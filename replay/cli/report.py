@@ -43,13 +43,13 @@ def report(
     With the snapshots that were compared it also shows where the PTX of the sides differs, and their machine code where
     nvdisasm or cuobjdump is installed: replay report c.json before.rsnap after.rsnap -o page.html
     """
-    from replay.beside import SHARED
+    from replay.beside import SHARED, require_place
     from replay.errors import UsageError
     from replay.report.html.sources import read_sources
     from replay.report.streams.json import print_document
     from replay.report.streams.output import put
     from replay.results.documents import REPORT
-    from replay.results.store import require_place, write_whole
+    from replay.results.store import write_whole
     from replay.results.written_files import ReportPrinted
 
     if output is None and not markdown and chrome_trace is None:

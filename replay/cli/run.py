@@ -163,6 +163,7 @@ def run(
     from dataclasses import replace
     from functools import partial
 
+    from replay.beside import require_place
     from replay.errors import ExitCode, UsageError
     from replay.inspection.folder import new_folder
     from replay.outputs.tolerance import parse
@@ -170,7 +171,7 @@ def run(
     from replay.report.streams.json import print_document, print_result
     from replay.report.streams.progress import StageLine
     from replay.results import documents
-    from replay.results.store import require_place, write_result
+    from replay.results.store import write_result
     from replay.run.parent import RunOptions, run_snapshot
     from replay.snapshot.windows import list_windows
     from replay.text import parse_size
@@ -231,6 +232,10 @@ def run(
         return _look(snapshot, options, json=json, quiet=quiet)
     if output is not None:
         require_place(output)
+    if history is not None:
+        from replay.history.store import require_room
+
+        require_room(history)
     if window is None and output is None and not counters and (windows := list_windows(snapshot)):
         if history is not None:
             run_once = _kept(run_once, history)

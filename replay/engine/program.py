@@ -37,6 +37,8 @@ from replay.snapshot.schema import (
     first_of,
 )
 
+_FEW = 300  # calls of a window that are prepared one by one sooner than numpy is loaded
+
 
 def require_arguments(call: Call) -> None:
     """Raises EngineError for a call that has more or fewer arguments than its function has parameters."""
@@ -96,7 +98,8 @@ class Program:
         for part in parts:
             sections[(part if isinstance(part, Call) else part.templates[0]).section].append(part)
         self.setup = list(Calls(sections["setup"]))
-        self.window = Calls(sections["window"])
+        window = Calls(sections["window"])
+        self.window = window if len(window) > _FEW else Calls(list(window))
         self.tensor_maps = {one.id: one for one in all_of(reader, TensorMap)}
         self.census = Census()
         self.census.read(reader, self.ranges, self.tensor_maps)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from replay.beside import require_place
 from replay.errors import FileError, ReplayError, UsageError
 from replay.harmless import escaped
 from replay.history.index import index_file
@@ -73,6 +74,15 @@ def series_of(result: RunResult) -> SeriesKey | None:
         ", ".join(result.window.kernels), result.snapshot.identity, result.snapshot.window or 0, result.device.name,
         result.timing.source, variant,
     )  # fmt: skip
+
+
+def require_room(folder: Path) -> None:
+    """Raise FileError if no result can be added to a folder, which `append` may have to make."""
+    there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    try:
+        require_place(there / "result.rres")
+    except FileError as error:
+        raise FileError(error.what, where=folder, next=error.next) from None
 
 
 def append(folder: Path, result: RunResult) -> Path:

@@ -25,6 +25,7 @@ from replay.snapshot.contents import MAX_DESCRIBED_IMAGE_BYTES, MAX_LISTED, Snap
 
 LISTED_NAMES = 200  # of one sort
 LISTED_RANGES = 1000
+MAX_CALLS = 2_000_000  # whose arguments are looked into, a minute's work
 _SEEN_CHUNKS = 1 << 20  # of which is known that they were read
 T = TypeVar("T")
 
@@ -162,7 +163,7 @@ def exposure(opened: Snapshot) -> Exposure:
     _environment(reader, opened)
     images: dict[str, ReadableImage] = {}
     ranges: list[ReadableRange] = []
-    count = 0
+    count, calls_left, unread_calls = 0, MAX_CALLS, False
     for _ in opened.each_window():
         summary = opened.summary()
         if summary is not None:
@@ -181,6 +182,10 @@ def exposure(opened: Snapshot) -> Exposure:
         for change in _all(opened, schema.Change):
             reader.call(_as_call(change))
         for call in opened.calls():
+            if not calls_left:
+                unread_calls = True
+                break
+            calls_left -= 1
             reader.call(call)
         for note in opened.notes():
             reader.name("notes", note.text)
@@ -191,6 +196,8 @@ def exposure(opened: Snapshot) -> Exposure:
         )
         for name in opened.reader.elsewhere.names:
             reader.name("weights", str(name))
+    if unread_calls:
+        notes.append(f"only the arguments of the first {MAX_CALLS:,} calls were read")
     names = {sort: list(found) for sort, found in reader.names.items() if found}
     return Exposure(
         opened.path, opened.reader.file_bytes, names, list(images.values()), _chosen(ranges), count, reader.contents,

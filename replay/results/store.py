@@ -14,7 +14,7 @@ import msgpack
 import zstandard
 
 from replay import interrupts
-from replay.beside import PRIVATE, open_beside
+from replay.beside import PRIVATE, not_written, open_beside, require_folder
 from replay.errors import DamagedError, FileError, FormatError, LimitError, VersionError
 from replay.harmless import escaped, harmless
 from replay.privacy import private_value
@@ -25,15 +25,6 @@ from replay.snapshot.schema import from_wire, to_wire
 MAXIMUM_FILE_BYTES = 64 << 20
 MAXIMUM_CONTENT_BYTES = 256 << 20
 _FORMAT_NAME, _FORMAT_VERSION = FORMAT.split("/")
-
-
-def require_place(path: str | os.PathLike[str]) -> None:
-    """Raise FileError if no result can be written there; to be asked before a long replay, not after it."""
-    target = Path(path)
-    if target.is_dir():
-        raise FileError("is a folder", where=target, next="give the name of a file to write")
-    if not target.absolute().parent.is_dir():
-        raise FileError("no such folder", where=target.parent, next="create the folder first")
 
 
 def write_result(path: str | os.PathLike[str], result: RunResult) -> None:
@@ -49,8 +40,8 @@ def write_result(path: str | os.PathLike[str], result: RunResult) -> None:
 def write_whole(path: str | os.PathLike[str], data: bytes, mode: int = PRIVATE) -> None:
     """Write a file, atomically: whoever looks finds the one before or all of this one. mode: before the umask. Raises
     FileError."""
-    require_place(path)
     target = Path(path)
+    require_folder(target)
     if target.exists() and not target.is_file():
         _write_through(target, data)
         return
@@ -58,7 +49,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes, mode: int = PRIVATE) 
         try:
             descriptor, temporary = open_beside(target, mode)
         except OSError as error:
-            raise FileError.of(error, target, "write into a folder that exists and is writable") from None
+            raise not_written(error, target) from None
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
@@ -68,7 +59,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes, mode: int = PRIVATE) 
         except BaseException as error:
             temporary.unlink(missing_ok=True)
             if isinstance(error, OSError):
-                raise FileError.of(error, target, "free some space") from None
+                raise not_written(error, target) from None
             raise
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, Protocol, overload
 
 from replay.api.functions import by_symbol
@@ -34,7 +36,7 @@ class Repeats:
     """Calls one after another, all successful, each like one of `templates` but for its number, times and parameters.
 
     which: number of the template; starts: where its parameters begin, as long as the template's, and where the last
-    ones end. numbers ascend. gpu_ns: of those that were timed, by place.
+    ones end. numbers ascend. gpu_ns: of those that were timed, by place. Complete when `places` is asked for.
     """
 
     templates: list[Call] = field(default_factory=list)
@@ -61,15 +63,15 @@ class Repeats:
     def places(self) -> list[tuple[int, int, int, int]]:
         """Of each template that occurs, in the order of the first places: its number, the places of its first and its
         last call, and how many there are."""
-        import numpy
+        return self._places
 
-        which = numpy.asarray(self.which, "<u4")
-        numbers, first, count = numpy.unique(which, return_index=True, return_counts=True)
-        _, back = numpy.unique(which[::-1], return_index=True)
-        found = zip(
-            numbers.tolist(), first.tolist(), (len(which) - 1 - back).tolist(), count.tolist(), strict=True
-        )
-        return sorted(found, key=lambda one: one[1])
+    @cached_property
+    def _places(self) -> list[tuple[int, int, int, int]]:
+        count, places = Counter(self.which), range(len(self))
+        last = dict(zip(self.which, places, strict=True))
+        first = dict(zip(reversed(self.which), reversed(places), strict=True))
+        found = [(template, first[template], last[template], count[template]) for template in count]
+        return sorted(found, key=itemgetter(1))
 
     def part(self, begin: int, end: int) -> Repeats:
         """The calls from one place to before another."""

@@ -73,7 +73,8 @@ class Block:
         if (
             not 0 < len(self.order) <= MAX_CALLS
             or len(self.order) - rows != len(self.others)
-            or highest >= len(self.templates)
+            or not highest < len(self.templates) <= len(self.order)
+            or len(value["gpu_ns"]) > rows
             or not all(isinstance(item, dict) for item in (*self.templates, *self.others))
         ):
             raise ValueError("order")
@@ -91,6 +92,8 @@ class Block:
             or max(map(len, self._pointers), default=0) > MAX_COLUMNS
         ):
             raise ValueError("pointers")
+        if len(value["bases"]) > rows * sum(map(len, self._pointers)):
+            raise ValueError("bases")
         self._bases = {index(number): index(base) for number, base in value["bases"]}
         self.gpu_ns = {index(row): index(ns) for row, ns in value["gpu_ns"]}
         self._check_spread()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import os
 import stat
 
@@ -11,6 +12,7 @@ import msgpack
 import pytest
 import zstandard
 
+from replay.beside import require_place
 from replay.errors import DamagedError, FileError, FormatError, LimitError, ReplayError, VersionError
 from replay.report.run import duration, outputs, render_run
 from replay.results import store
@@ -106,6 +108,26 @@ def test_content_that_would_fill_memory_is_refused(tmp_path, monkeypatch):
 def test_writing_into_a_missing_folder_says_what_to_do(tmp_path):
     with pytest.raises(FileError, match="no such folder"):
         write_result(tmp_path / "missing" / "r.rres", make_result())
+
+
+def test_a_place_without_room_is_told_beforehand(tmp_path, monkeypatch):
+    target = tmp_path / "r.rres"
+    require_place(target)
+    require_place("/dev/full")  # a device is written into, and says so itself
+    for number, text in ((errno.ENOSPC, "free some space"), (errno.EROFS, "writable")):
+
+        def reserve(*_, number=number):
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "posix_fallocate", reserve)
+        with pytest.raises(FileError, match=text):
+            require_place(target)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_takes_no_file_is_told_beforehand():
+    with pytest.raises(FileError, match="writable"):
+        require_place("/proc/r.rres")  # for root, too
 
 
 def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path):

@@ -203,6 +203,20 @@ def test_small_blocks_with_large_parameters_are_refused(value: dict[str, Any]) -
             Block(standing_for(value, 10, bytes(4096), **twice))
 
 
+def test_a_block_with_more_than_its_calls_need_is_refused(value: dict[str, Any]) -> None:
+    """A few bytes of a file become millions of pairs: of times, of bases, of templates."""
+    found = standing_for(value, 4, bytes(16), gpu_ns=[(row, 7) for row in range(4)])
+    template = found["templates"][0]
+    Block(found)
+    for wrong in (
+        {"gpu_ns": [(row, 7) for row in range(5)]},
+        {"bases": [(1, 0x1000)]},
+        {"templates": [template] * 5, "varying": [[]] * 5, "pointers": [[]] * 5},
+    ):
+        with pytest.raises(DamagedError):
+            Block({**found, **wrong})
+
+
 def test_timed_calls_in_many_parts_take_no_time_for_each_pair(value: dict[str, Any]) -> None:
     """Every fifth call is by itself, so that each part would look at the times of all."""
 

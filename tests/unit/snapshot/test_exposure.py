@@ -75,3 +75,13 @@ def test_everything_that_can_be_read_is_told(tmp_path: Path) -> None:
     shown = render_exposure(found, Screen(200, False))
     assert PROMPT in shown
     assert "1 like secrets, paths or addresses" in shown
+
+
+def test_of_very_many_calls_it_says_how_many_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = vector_add(1000).write(tmp_path / "x.rsnap")
+    for most, told in ((1, True), (1000, False)):
+        monkeypatch.setattr("replay.inspection.exposure.MAX_CALLS", most)
+        with Snapshot(path) as opened:
+            assert any("first" in note for note in exposure(opened).notes) == told
