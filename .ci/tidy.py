@@ -22,6 +22,7 @@ PROCESSES = 2
 _READ = re.compile(
     r"/(interposer|emulator|emulator_exec|emulator_operations|runtime13|submission|scanning)\.dir/"
 )
+_OF_GCC = re.compile(r" -mmemset-strategy=\S+")  # which clang does not know
 _FINDING = re.compile(r"^(/.*?):(\d+:\d+: )(?:warning|error): (.*)$", re.MULTILINE)
 
 
@@ -46,7 +47,7 @@ def main() -> int:
     units = compiled(builds[-1])
     with tempfile.TemporaryDirectory() as folder:
         rows = [
-            {"directory": str(builds[-1]), "file": unit, "command": f"cc {arguments}"}
+            {"directory": str(builds[-1]), "file": unit, "command": f"cc {_OF_GCC.sub('', arguments)}"}
             for unit, arguments in units.items()
         ]
         (Path(folder) / "compile_commands.json").write_text(json.dumps(rows))

@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from toolchain import BuiltOnce
 
 from replay import drivers
 
@@ -40,18 +41,31 @@ def checked(command: list[str | Path], **options: object) -> subprocess.Complete
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(built_once: BuiltOnce) -> Path:
     if named := os.environ.get("REPLAY_TEST_WHEEL"):
         return Path(named).resolve()
     if not [*(REPOSITORY / "build").glob("py3-none-linux_*/build.ninja")]:
         pytest.skip("needs the build folder of make setup, or REPLAY_TEST_WHEEL")
-    folder = tmp_path_factory.mktemp("wheel")
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    checked(
-        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", folder, REPOSITORY],
-        env={**os.environ, "PATH": path},
-    )
-    return next(folder.glob("*.whl"))
+
+    def build(folder: Path) -> None:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        checked(
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "wheel",
+                "--no-deps",
+                "--no-build-isolation",
+                "-w",
+                folder,
+                REPOSITORY,
+            ],
+            env={**os.environ, "PATH": path},
+        )
+
+    # Once for all processes of the tests: two at a time would be in one build folder.
+    return next(built_once("wheel", build).glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
