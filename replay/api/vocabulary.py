@@ -300,9 +300,7 @@ class Function:
     synchronizes: bool = False  # HOST_WRITE contents are final when the call returns
     unsupported: str = ""  # why it is not captured; "" when it is
     out_of_scope: bool = False  # ... and it is not meant to be
-    shares: bool = (
-        False  # memory may be written from then on with no call of which the shim knows what it touches
-    )
+    shares: bool = False  # memory may be written from then on with no call that says where
     same_as: str = ""  # the newer symbol that does the same with the same parameters; a replay calls that
     touches: tuple[Touch, ...] = ()  # of parameters that are addresses, as far as no exception rebuilds them
     described: bool = False  # not recorded: what it did is described when the graph is made executable
