@@ -17,19 +17,21 @@ from ..conftest import DRIVER, TIMEOUT_S, Replay
 from ..rewriting import swap_image
 from .test_planted_secrets import found_in
 
+SMALL_BYTES = 100 << 10  # what most trackers take
 SECRET, COMMENT, FOLDER = "plantedvalue", "plantedcomment", "plantedfolder"
 
 
 @dataclass(frozen=True)
 class Fault:
     """What is wrong with a sample. before, after: in its PTX; captured: in its own run, else in a variant of it.
-    shows: what a replay says."""
+    shows: what a replay says. symptom: of `minimise`."""
 
     sample: str
     kernel: str
     before: str
     after: str
     shows: str
+    symptom: str = "crash"
     captured: bool = True
 
 
@@ -41,10 +43,10 @@ FAULTS = {
     "trap": Fault("pointer_table", "", "ret;", "trap; ret;", "FAULT reproduced: CUDA_ERROR_"),
     "nondeterministic": Fault("vector_add", "vector_add", "[%rd10], %f3;",
                               "[%rd10], %f3; .reg .b64 %now; mov.u64 %now, %globaltimer; st.global.u64 [%rd9], %now;",
-                              "NONDETERMINISTIC"),
+                              "NONDETERMINISTIC", "nondeterministic"),
     "one wrong element": Fault("vector_add", "vector_add", "[%rd10], %f3;",
                                "[%rd10], %f3; setp.eq.u32 %p1, %r1, 77; @%p1 st.global.f32 [%rd10], %f1;",
-                               "DIFFER", captured=False),
+                               "DIFFER", "wrong", captured=False),
 }  # fmt: skip
 
 
@@ -54,7 +56,7 @@ def attach(replay: Replay, *arguments: str, status: int = 0) -> dict:
 
 
 def planted(replay: Replay, name: str) -> None:
-    """A capture of a sample with the fault, with secrets where a capture meets texts."""
+    """x.rsnap, with the fault: a small part of a capture of a sample with secrets where a capture meets texts."""
     fault = FAULTS[name]
     folder = replay.folder / FOLDER
     folder.mkdir()
@@ -66,9 +68,14 @@ def planted(replay: Replay, name: str) -> None:
     choice = ("--kernel", fault.kernel, "--launch", "1") if fault.kernel else ("--all",)
     words = ["env", f"SERVICE_TOKEN={SECRET}", program]
     replay.capture(*choice, application=words, status=None)
+    swap = f"{fault.kernel}={replay.folder}/new.ptx"
     if not fault.captured:
         (replay.folder / "new.ptx").write_text(wrong.partition("\n")[2])
-        swap = f"{fault.kernel}={replay.folder}/new.ptx"
+    (replay.folder / "x.rsnap").rename(replay.folder / "whole.rsnap")
+    side = () if fault.captured else ("--b", f"swap={swap}")
+    replay("minimise", "whole.rsnap", "-o", "x.rsnap", "--symptom", fault.symptom, "--driver", DRIVER, *side,
+           "--budget", "8r")  # fmt: skip
+    if not fault.captured:
         replay("run", "x.rsnap", "--driver", DRIVER, "--no-timing", "--swap", swap, "-o", "r.rres", status=1)
 
 
@@ -86,11 +93,11 @@ def test_whoever_gets_the_folder_sees_the_fault(
     replay: Replay, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     planted(replay, name)
-    # Where a file is to be small, `replay minimise` comes here.
     found = [] if FAULTS[name].captured else ["r.rres", "new.ptx"]
     made = attach(replay, *found, "-o", "issue")
     assert FAULTS[name].shows in made["symptom"]
     assert made["needs_gpu"] == ""
+    assert made["snapshot_bytes"] < SMALL_BYTES
     files = [replay.folder / "issue" / item["name"] for item in made["files"]]
     assert sorted(files) == sorted((replay.folder / "issue").iterdir())
     assert found_in(files, [SECRET, COMMENT, FOLDER]) == []

@@ -245,7 +245,9 @@ def test_names_of_strangers_reach_no_terminal_raw(tmp_path):
     assert "\x1b" not in render_comparison(compare_results([item], [item], 0.01), WIDE)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("90", 90), ("90s", 90), ("5m", 300), ("1.5h", 5400), ("2d", 172800)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90", 90), ("90s", 90), ("5m", 300), ("1.5h", 5400), ("2d", 172800)]
+)
 def test_times_have_units(text, expected):
     assert seconds(text, "--budget") == expected
 
