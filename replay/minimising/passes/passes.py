@@ -64,9 +64,9 @@ class Passes:
         for name, do in (
             ("unread memory", self._unread),
             ("calls", self._calls),
+            ("grid", self._grid),  # in front of what takes many replays: it makes them short
             ("setup calls", self._setup),
             ("memory", self._memory),
-            ("grid", self._grid),
             ("shared memory", self._shared),
             ("values", self._values),
             ("images", self._images),
@@ -181,9 +181,12 @@ class Passes:
         numbers = {call.number for call in now.calls}
         kept = reached(now.calls, now.ranges, now.census)
         attempt(item.id for item in now.ranges if item.id not in kept and item.born_call not in numbers)
+        self._unread_now()
+        halve([item.id for item in self._now().ranges], attempt)
+
+    def _unread_now(self) -> None:
         if (found := self._touched()) is not None:
             self._without("pieces")(self._pieces(found))
-        halve([item.id for item in self._now().ranges], attempt)
 
     def _values(self) -> None:
         """Zeros for what is left, or a few bytes again and again."""
@@ -210,6 +213,8 @@ class Passes:
                 z = smallest(z, 1, lambda value: self._reshaped(grids={item.call: (x, y, value)}))  # noqa: B023
                 y = smallest(y, 1, lambda value: self._reshaped(grids={item.call: (x, value, z)}))  # noqa: B023
                 smallest(x, 1, lambda value: self._reshaped(grids={item.call: (value, y, z)}))  # noqa: B023
+        if self.laboratory.cuts.grids:
+            self._unread_now()
 
     def _shared(self) -> None:
         for item in self._launches()[:MAXIMUM_RESHAPED]:

@@ -74,7 +74,7 @@ def planted(replay: Replay, name: str) -> None:
     (replay.folder / "x.rsnap").rename(replay.folder / "whole.rsnap")
     side = () if fault.captured else ("--b", f"swap={swap}")
     replay("minimise", "whole.rsnap", "-o", "x.rsnap", "--symptom", fault.symptom, "--driver", DRIVER, *side,
-           "--budget", "8r")  # fmt: skip
+           "--budget", "16r")  # fmt: skip
     if not fault.captured:
         replay("run", "x.rsnap", "--driver", DRIVER, "--no-timing", "--swap", swap, "-o", "r.rres", status=1)
 
