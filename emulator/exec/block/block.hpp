@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/block/tensor_memory.hpp"
 #include "exec/warp/warp.hpp"
 
 namespace emulator {
@@ -47,6 +48,7 @@ struct Block {
   uint64_t index = 0;        // linear
   uint32_t position[3] = {}; // %ctaid
   uint32_t live_threads = 0;
+  std::unique_ptr<TensorMemory> tensor_memory; // from its first use on
 
   // Takes the memory it needs; once, then any number of blocks run in it, one after the other.
   void prepare(const Launch &of, Worker &by);
@@ -60,6 +62,7 @@ struct Block {
 
   const Instruction *arrive(Warp &warp, const Instruction *i);
   void threads_left(uint32_t count);
+  TensorMemory &tensor();
 
 private:
   void complete(uint32_t id);
