@@ -216,9 +216,16 @@ BY_HAND = {
         "m64nNk of `.f16 .bf16 .tf32 .e4m3 .e5m2 .s8 .u8`, A in registers or shared memory, every swizzle, either "
         "order of 16-bit elements; `.fence .commit_group .wait_group`"
     ),
+    "tcgen05": (
+        "`.alloc .dealloc .relinquish_alloc_permit`; `.ld .st` of all shapes, `.pack .unpack`, `.ld.red`; `.cp` of all "
+        "shapes, multicast, decompressing; `.shift`; `.mma` of all kinds, `.sp`, `.ws`, `.ws.sp`, `.block_scale`, "
+        "`.ashift`, one and two blocks; `.commit`; `.wait .fence`. Not K = 96, not absolute leading dimensions, not a "
+        "sparse A on half of the lanes: the launch fails and says so"
+    ),
+    "clusterlaunchcontrol": "`.try_cancel`, `.multicast::cluster::all`; `.query_cancel`",
     "bar": "ids and counts, `.sync .arrive .red`",
     "barrier": "as bar; `.cluster`",
-    "call": "direct, through a pointer, recursive; vprintf, malloc, free, __assertfail",
+    "call": "direct, through a pointer, recursive; vprintf, malloc, free, __assertfail, launches of kernels",
     "tex": "1d 2d 3d a1d a2d cube acube; `.v4` of .f32 .s32 .u32 .f16, `.v2.f16x2`; `.base .level .grad`, offsets",
     "tld4": "2d, a2d, cube, acube; .f32 .s32 .u32",
     "tensormap": "`.replace` but of `.swizzle_atomicity` (strides in bytes), `.cp_fenceproxy`",
@@ -241,7 +248,6 @@ REFUSED = {
         "tex.2dms.v4.f32.s32",
         "tex.a2dms.v4.f32.s32",
     ),
-    "tensor memory and products with it": ("tcgen05.alloc.cta_group::1.sync.aligned.b32",),
     "products of sparse matrices, and of matrices scaled block by block": (
         "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
         "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0",

@@ -82,6 +82,7 @@ struct LaunchRequest {
   uint32_t multiprocessors = 1;   // for %nsmid, %smid
   uint32_t worker_threads = 0;    // 0: all processors this process may use
   uint64_t timeout_ms = 0;        // 0: none
+  uint32_t depth = 0;             // of launches from kernels: 0 is one of the host
   uint64_t stack_bytes = 0;       // of a thread, for recursion and alloca, if it is more than there is anyway
   bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE, facts in docs/cpu-driver.md
   bool record_touched = false;    // REPLAY_EMULATOR_TOUCHED

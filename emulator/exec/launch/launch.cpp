@@ -49,6 +49,7 @@ struct Outcome {
   Fault fault{LaunchStatus::ok, ""};
   LaunchCounters counters;
   Touched touched;
+  std::vector<DeviceLaunch> device_launches;
 
   // The failure of the lowest block counts, so that the message does not depend on the number of threads.
   void failed(uint64_t block, const Fault &what) {
@@ -188,6 +189,7 @@ void run_in_order(const Launch &launch, Outcome &outcome) {
                                   "no host memory for the blocks of " + program.info.name});
   }
   outcome.add(worker);
+  outcome.device_launches = std::move(worker.device_launches);
 }
 
 uint32_t usable_processors() {
@@ -200,7 +202,7 @@ uint32_t usable_processors() {
 
 } // namespace
 
-LaunchResult run_launch(Launch &launch) {
+LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
   launch.begin = std::chrono::steady_clock::now();
   Outcome outcome;
   const Program &program = *launch.program;
@@ -214,6 +216,7 @@ LaunchResult run_launch(Launch &launch) {
   LaunchResult result;
   result.counters = outcome.counters;
   result.touched = std::move(outcome.touched);
+  launched = std::move(outcome.device_launches);
   result.status = outcome.fault.status;
   result.message = outcome.fault.message;
   return result;

@@ -273,6 +273,10 @@ void Lowering::call(Opcode &) {
           {"malloc", CalleeKind::malloc},
           {"free", CalleeKind::free},
           {"__assertfail", CalleeKind::assertfail},
+          {"__cudaCDP2GetParameterBufferV2", CalleeKind::parameter_buffer},
+          {"__cudaCDP2LaunchDeviceV2", CalleeKind::launch},
+          {"__cudaCDP2GetLastError", CalleeKind::last_error},
+          {"__cudaCDP2PeekAtLastError", CalleeKind::peek_error},
       };
       callee.kind = CalleeKind::no_operation;
       for (const auto &[name, kind] : services)

@@ -141,7 +141,19 @@ struct FunctionCode {
   std::vector<RowRange> rows; // what a recursive call saves
 };
 
-enum class CalleeKind : uint8_t { function, indirect, vprintf, malloc, free, assertfail, no_operation };
+enum class CalleeKind : uint8_t {
+  function,
+  indirect,
+  vprintf,
+  malloc,
+  free,
+  assertfail,
+  parameter_buffer,
+  launch,
+  last_error,
+  peek_error,
+  no_operation
+};
 
 struct Callee {
   CalleeKind kind = CalleeKind::function;

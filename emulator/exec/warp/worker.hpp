@@ -48,6 +48,15 @@ struct Executed {
   uint64_t threads = 0;
 };
 
+// A grid that a kernel launches.
+struct DeviceLaunch {
+  const ptx::Function *kernel = nullptr;
+  Dim3 grid, block;
+  uint32_t shared_bytes = 0;
+  std::vector<uint8_t> parameters;
+  bool is_tail = false; // after all others
+};
+
 struct Worker {
   const Launch *launch = nullptr;
   std::vector<CachedRange> ranges;
@@ -57,6 +66,9 @@ struct Worker {
   alignas(64) uint8_t spare_row[lanes_per_warp * 8];
   uint64_t sector_marks[marked_sectors / 64 + 1] = {}; // for counting; all zero between two accesses
   uint64_t clock_reads = 0;
+  std::vector<DeviceLaunch> device_launches;
+  std::unordered_map<uint64_t, DeviceLaunch> parameter_buffers; // by address: launches that are being made
+  std::unordered_map<uint64_t, uint32_t> device_errors;         // the last of each thread that has one
   uint64_t next_cluster = 0; // to begin, where they begin in order; kernels may take some out of the launch
   Touched touched; // where the launch asks for it
   // What handles stood for when they were first used in this launch.

@@ -6,8 +6,8 @@ import driver_api
 import numpy as np
 import pytest
 import tensor_reference as reference
-from small_kernels import module, run
-from tensor_kernels import after, noise
+from small_kernels import module
+from tensor_kernels import after, noise, run
 from tensor_reference import COLUMNS, LANES, Shared
 
 FORMS = [
