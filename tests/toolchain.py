@@ -24,7 +24,8 @@ COMPILE_TIMEOUT_S = 300
 KEPT_UNUSED_S = 7 * 24 * 3600
 OLDEST = (12, 0)  # programs of earlier runtimes load modules through a private table
 BuiltOnce = Callable[[str, Callable[[Path], object]], Path]
-_READ_BY_COMPILERS = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp"}
+_COMPILED = {".c", ".cc", ".cpp", ".cu"}
+_INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"\n]+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -151,16 +152,25 @@ class Programs:
 
 
 def _name(command: Sequence[str], sources: Sequence[Path]) -> str:
-    """Sources may include whatever is beside them."""
     digest = hashlib.sha256(repr(command).encode())
-    folders = {folder for source in sources for folder in (source.parent, source.parent.parent)}
-    beside = {
-        file for folder in folders for file in folder.iterdir() if file.suffix in {".h", ".hpp", ".cuh"}
-    }
-    for file in sorted({*sources, *beside}):
-        if file.suffix in _READ_BY_COMPILERS:
-            digest.update(repr((file.name, file.read_bytes())).encode())
+    for file in sorted(_with_included({source for source in sources if source.suffix in _COMPILED})):
+        digest.update(repr((file.name, file.read_bytes())).encode())
     return f"{sources[0].stem}-{digest.hexdigest()[:20]}"
+
+
+def _with_included(sources: set[Path]) -> set[Path]:
+    """These, and all files that they name in `#include "..."` and that are there."""
+    files: set[Path] = set()
+    new = sources
+    while new:
+        files |= new
+        named = {
+            (file.parent / name.decode()).resolve()
+            for file in new
+            for name in _INCLUDE.findall(file.read_bytes())
+        }
+        new = {file for file in named if file.is_file()} - files
+    return files
 
 
 def once(place: Path, build: Callable[[Path], object]) -> Path:

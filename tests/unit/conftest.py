@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from replay import drivers
 from replay.results.schema import RunResult
-from replay.run import supervisor
+from replay.run import parent, supervisor
 from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.own import remember
 from replay.timing.stopping import StoppingParameters
 
-from .saxpy_snapshot import write_snapshot
-from .snapshot_factory import SnapshotFactory
+from .helpers.saxpy_snapshot import write_snapshot
+from .helpers.snapshot_factory import SnapshotFactory
 
 FEW_SAMPLES = StoppingParameters(fixed_samples=3)
 
@@ -49,6 +50,21 @@ def replayed(tmp_path: Path, emulator: str) -> Callable[..., RunResult]:
         return run_snapshot(
             path, RunOptions(**{"driver": emulator, "timing": timing, "timeout_s": 60, **options})
         )
+
+    return run
+
+
+@pytest.fixture
+def measured(tmp_path: Path, emulator: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
+    """The way of a real device, walked on the CPU driver: what it measures means nothing."""
+    library = Path(emulator) / "libcuda.so.1"
+    chosen = drivers.Driver("system", library, library.parent, emulated=False)
+    monkeypatch.setattr(parent, "find_driver", lambda choice: chosen)
+
+    def run(factory: SnapshotFactory, **options: Any) -> RunResult:
+        path = factory.write(tmp_path / "x.rsnap")
+        timing = StoppingParameters(fixed_samples=2)
+        return run_snapshot(path, RunOptions(**{"timing": timing, "timeout_s": 30, **options}))
 
     return run
 

@@ -23,7 +23,7 @@ from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Range, Summary, all_of, first_of
 from replay.variants.model import parse
 
-from ..snapshot_factory import SnapshotFactory
+from ..helpers.snapshot_factory import SnapshotFactory
 from .conftest import planted
 
 
