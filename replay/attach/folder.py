@@ -14,6 +14,7 @@ from typing import Any, Literal
 from replay import interrupts
 from replay.beside import SHARED
 from replay.errors import EngineError, FileError, ReplayError, UsageError, WorkerError
+from replay.fetching.whole import fetch
 from replay.inspection.folder import new_folder
 from replay.redaction.model import LEVELS
 from replay.redaction.owners import binaries
@@ -30,6 +31,7 @@ from replay.results.attached import Attached, AttachedFile
 from replay.results.store import write_whole
 from replay.results.workplace import workplace
 from replay.run.parent import DEFAULT_TIMEOUT_S, RunOptions, dry_run, run_snapshot
+from replay.snapshot.container import SnapshotReader
 from replay.snapshot.contents import Snapshot, SnapshotInfo
 from replay.snapshot.own import identity
 from replay.snapshot.windows import list_windows
@@ -118,9 +120,14 @@ def _snapshot(
     """Writes the snapshot; its level, and how that was proven."""
     level = options.level or ("none" if info.summary is not None and info.summary.redacted else "paths")
     if level == "none":
+        with SnapshotReader(path) as reader:
+            is_whole = not dict(reader.references())
         try:
-            shutil.copyfile(path, output)
-            output.chmod(0o600)
+            if is_whole:
+                shutil.copyfile(path, output)
+                output.chmod(0o600)
+            else:  # whoever gets it has no store
+                fetch(path, output)
         except OSError as error:
             raise FileError.of(error, output, "free some space") from None
         return level, ""
@@ -223,7 +230,7 @@ def _file(path: Path, kind: Literal["snapshot", "part", "code", "page"]) -> Atta
 def split(path: Path, maximum_bytes: int) -> list[Path]:
     """Parts of a file in its place, of at most so many bytes, whose names sort in their order. Raises UsageError,
     FileError."""
-    count = -(-path.stat().st_size // maximum_bytes)
+    count = -(-path.stat().st_size // max(maximum_bytes, 1))
     if count > MAXIMUM_PARTS:
         raise UsageError(f"makes {count:,} parts, and {MAXIMUM_PARTS} are the most", where="--max",
                          next="allow larger ones")  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replay.redaction.flows import Flow, Node, flow_of
+from replay.redaction.taint.flows import Flow, Node, flow_of
 from replay.run.touched import copied, events, meet, runs_of
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from replay.errors import EngineError
 from replay.inspection.pieces import describe, read_chunk
 from replay.planning.spans import is_array, is_global
 from replay.redaction.model import RedactedBuffer
+from replay.redaction.noise.values import noise, width_of
 from replay.redaction.rewriting import Level, role_of
-from replay.redaction.values import noise, width_of
-from replay.redaction.words import Words
+from replay.redaction.taint.words import Words
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
 from replay.snapshot.schema import (
     CHUNK_BYTES,
