@@ -31,7 +31,7 @@ def kernel(product: Product, number: int, more: str, words: int) -> str:
                 f"ld.global.b{8 * size} {name}, [%{'w' if size == 8 else 'i'} + {at + 32 * size * r}];"
             )
         at += 32 * size * len(names) if operand != "d" else 0
-    body.append(".reg .b32 %e<5>; .reg .u16 %h<4>;")
+    body.append(".reg .b32 %e<7>; .reg .u16 %h<4>;")
     body += [f"ld.global.b32 %e{r}, [%i + {at + 128 * r}];" for r in range(words)]
     body += [f"cvt.u16.u32 %h{r}, %e{words - 4 + r};" for r in range(4) if words >= 4]
     body.append(f"{product.opcode} {lists['d']}, {lists['a']}, {lists['b']}, {lists['c']}{more};")

@@ -52,6 +52,7 @@ def products() -> Iterator[Product]:
         yield mma(16, 8, k, d, a, b, d)
     for a, b in zip(SMALL_FLOATS, SMALL_FLOATS[2:] + SMALL_FLOATS[:2], strict=True):
         yield mma(16, 8, 32, "f32", a, b, "f32", before=".kind::f8f6f4")
+    yield mma(16, 8, 16, "f32", "e4m3", "e5m2", "f32", before=".kind::f8f6f4")
     for m, n in ((16, 16), (8, 32), (32, 8)):
         for d, c in itertools.product(("f32", "f16"), ("f32", "f16")):
             yield wmma(m, n, 16, d, "f16", "f16", c, types=False)

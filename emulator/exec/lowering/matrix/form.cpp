@@ -88,7 +88,9 @@ bool is_mma_shape(const MatrixForm &form, const MatrixKinds &kinds) {
     return false;
   if (form.a_element == MatrixElement::f64)
     return (form.m == 8 || form.m == 16) && (bits == 256 || (form.m == 16 && (bits == 512 || bits == 1024)));
-  bool wide_only = kinds.bytes || kinds.packed || (form.sparse && form.a_element == MatrixElement::e4m3);
+  bool floats = form.a_element >= MatrixElement::e4m3 && form.a_element <= MatrixElement::e2m1;
+  bool wide_only = kinds.packed || form.scale != MatrixScale::none || (form.sparse && floats) ||
+                   is_narrowest(form.a_element) || is_narrowest(form.b_element);
   return (form.m == 16 && (bits == 256 || (bits == 128 && !wide_only))) ||
          (form.m == 8 && whole && bits == 128);
 }
