@@ -61,7 +61,7 @@ void Lowering::multiply_of_warpgroup(Opcode &opcode) {
   }
   if (next != operand_count())
     unsupported("with " + std::to_string(operand_count()) + " operands");
-  emit_product(form);
+  emit_product(form, "mma");
 }
 
 } // namespace emulator
