@@ -34,6 +34,10 @@ void Lowering::emit_product(const MatrixForm &form) {
   add(operand(form.of_warpgroup ? 0 : 3), form.c, false);
   if (form.of_warpgroup)
     rows.push_back(source(operand(3), Type::pred));
+  if (form.of_warpgroup && deferred_)
+    for (uint32_t row : rows)
+      values_.values[row].kept = values_.values[row].kind == ValueKind::variable &&
+                                 values_.values[row].row_bytes == 4 * lanes_per_warp;
   Lowered &lowered = emit(operation("mma").handler);
   for (size_t r = 0; r < rows.size(); ++r)
     refer(lowered, Field::list, rows[r], r < results);
