@@ -73,7 +73,8 @@ private:
   // All that read the copy must come after it in the block, before the original or the copy changes.
   void forward_copy(uint32_t at, uint32_t end) {
     uint32_t original = value_in(code_[at], Field::a), copy = value_in(code_[at], Field::destination);
-    if (original == copy || table_.values[original].row_bytes != table_.values[copy].row_bytes)
+    if (original == copy || table_.values[original].row_bytes != table_.values[copy].row_bytes ||
+        table_.values[original].kept || table_.values[copy].kept)
       return;
     uint32_t left = mentions_[copy] - 1, last = at;
     while (left != 0 && ++last < end) {

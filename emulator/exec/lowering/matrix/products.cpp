@@ -49,6 +49,10 @@ void Lowering::emit_product(const MatrixForm &form, const char *name) {
     rows.push_back(source(element(places, 0), Type::u16));
     rows.push_back(source(element(places, 1), Type::u16));
   }
+  if (form.of_warpgroup && deferred_)
+    for (uint32_t row : rows)
+      values_.values[row].kept = values_.values[row].kind == ValueKind::variable &&
+                                 values_.values[row].row_bytes == 4 * lanes_per_warp;
   Lowered &lowered = emit(operation(name).handler);
   for (size_t r = 0; r < rows.size(); ++r)
     refer(lowered, Field::list, rows[r], r < results);

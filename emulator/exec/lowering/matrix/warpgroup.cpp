@@ -1,4 +1,7 @@
-// wgmma: what a warp of the group multiplies is done when it is issued, so that nothing is left to wait for.
+// wgmma: what a warp of the group multiplies is done when it is issued, so that nothing is left to wait for,
+// unless operations are deferred.
+#include "exec/control/control.hpp"
+#include "exec/copies/asynchronous.hpp"
 #include "exec/lowering/lowering.hpp"
 #include "exec/lowering/matrix/form.hpp"
 
@@ -6,11 +9,28 @@ namespace emulator {
 
 using ptx::Type;
 
+void Lowering::wait_for_products() {
+  skip_unless_guarded();
+  // Woken, it is looked at again: its account comes before it.
+  Lowered &account = emit(control::fall_through);
+  account.accounts = true;
+  account.counted = 1;
+  Lowered &lowered = emit(asynchronous::wait_for_products);
+  lowered.accounts = true;
+  lowered.instruction.immediate = group_count();
+}
+
 void Lowering::multiply_of_warpgroup(Opcode &opcode) {
-  if (opcode.remove("fence") || opcode.remove("commit_group") || opcode.remove("wait_group")) {
-    nothing();
+  if (opcode.remove("fence")) {
+    tell_asynchronous(asynchronous::fence_registers);
     return;
   }
+  if (deferred_ && opcode.remove("wait_group")) {
+    wait_for_products();
+    return;
+  }
+  if (tell_of_groups(opcode, Track::products))
+    return;
   MatrixForm form;
   form.of_warpgroup = form.shared_b = true;
   if (!opcode.remove("mma_async") || !opcode.remove("sync") || !opcode.remove("aligned") ||

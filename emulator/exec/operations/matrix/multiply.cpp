@@ -3,6 +3,7 @@
 // them.
 #include <algorithm>
 
+#include "exec/operations/matrix/deferred_product.hpp"
 #include "exec/operations/matrix/elements.hpp"
 #include "exec/operations/matrix/factors.hpp"
 #include "exec/operations/matrix/loops.hpp"
@@ -64,9 +65,18 @@ template <typename T> void gather(const Fragment &f, u32 r, T *values, const T *
 // descriptors instead of A or B, D once more as C, and the predicate of C.
 struct Operands {
   const uint32_t *d, *a, *b, *c;
-  Operands(const Warp &w, const Instruction *i, const MatrixForm &form)
+  u64 a_descriptor = 0, b_descriptor = 0;
+  u64 memory_distance = 0; // from shared memory to what is read of it
+  bool adds = true;        // C, or the sum begins with 0
+  Operands(Warp &w, const Instruction *i, const MatrixForm &form)
       : d(w.program->extra.data() + i->extra), a(d + form.d.registers), b(a + form.a.registers),
-        c(b + form.b.registers) {}
+        c(b + form.b.registers) {
+    if (!form.of_warpgroup)
+      return;
+    a_descriptor = form.shared_a ? *w.row<u64>(a[0]) : 0;
+    b_descriptor = *w.row<u64>(b[0]);
+    adds = w.predicate(c[form.c.registers]) != 0;
+  }
 };
 
 template <typename Place>
@@ -96,28 +106,24 @@ void widen_operands(Warp &w, const Instruction *i, const MatrixForm &form, const
   auto put_a = [&](u32 r, const f32 *values) { scatter(form.a, r, values, a, form.held_k()); };
   auto put_b = [&](u32 r, const f32 *values) { scatter_transposed(form.b, r, values, b, form.n); };
   if (form.shared_a)
-    widen_shared(w, i, form.a_element, form.a, SharedMatrix(w, i, *w.row<u64>(at.a[0]), !form.columns_a),
+    widen_shared(w, i, form.a_element, form.a,
+                 SharedMatrix(w, i, at.a_descriptor, !form.columns_a, at.memory_distance),
                  w.index % 4 * form.m, put_a);
   else
     widen_registers(w, form.a_element, form.a, at.a, put_a);
   if (form.shared_b)
-    widen_shared(w, i, form.b_element, form.b, SharedMatrix(w, i, *w.row<u64>(at.b[0]), !form.columns_b), 0,
-                 put_b);
+    widen_shared(w, i, form.b_element, form.b,
+                 SharedMatrix(w, i, at.b_descriptor, !form.columns_b, at.memory_distance), 0, put_b);
   else
     widen_registers(w, form.b_element, form.b, at.b, put_b);
-  for (u32 k = 0; form.negated && k < form.m * form.k; ++k)
+  for (u32 k = 0; form.negated && k < form.m * form.held_k(); ++k)
     a[k] = -a[k];
-}
-
-// Whether C takes part, or the sum begins with 0.
-bool adds_c(Warp &w, const MatrixForm &form, const Operands &at) {
-  return !form.of_warpgroup || w.predicate(at.c[form.c.registers]) != 0;
 }
 
 void multiply_as_floats(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at) {
   alignas(64) f32 a[most_a], b[most_b], c[most_c], values[8 * lanes_per_warp];
   widen_operands(w, i, form, at, a, b);
-  bool adds = adds_c(w, form, at);
+  bool adds = at.adds;
   std::fill_n(c, adds ? 0 : form.m * form.n, 0.0f);
   for (u32 r = 0; adds && r < form.c.distinct; ++r) {
     if (form.half_c)
@@ -149,7 +155,7 @@ void multiply_as_floats(Warp &w, const Instruction *i, const MatrixForm &form, c
 // Adds sums, from 0, to the integers of C.
 void add_integers(Warp &w, const MatrixForm &form, const Operands &at, const s32 *sums) {
   s32 values[lanes_per_warp];
-  bool adds = adds_c(w, form, at);
+  bool adds = at.adds;
   for (u32 r = 0; r < form.d.distinct; ++r) {
     gather(form.d, r, values, sums, form.n);
     const s32 *c = w.row<s32>(at.c[r]);
@@ -215,13 +221,7 @@ void multiply_doubles(Warp &w, const MatrixForm &form, const Operands &at) {
   }
 }
 
-const Instruction *multiply(Warp &w, const Instruction *i) {
-  const MatrixForm &form = w.program->matrices[static_cast<size_t>(i->immediate)];
-  if (!has_whole_warp(w, i, form.of_warpgroup ? "wgmma" : "mma"))
-    return nullptr;
-  if (form.of_warpgroup && w.index / 4 * 4 + 4 > w.launch->warps_per_block)
-    fail(w, i, LaunchStatus::illegal_instruction, "wgmma by fewer than the four warps of a warpgroup", 0);
-  Operands at(w, i, form);
+void perform(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at) {
   auto count = [&](MatrixKind kind) {
     w.counters->matrix_products[static_cast<size_t>(kind)] += u64{form.m} * form.n * form.held_k();
   };
@@ -253,6 +253,21 @@ const Instruction *multiply(Warp &w, const Instruction *i) {
   }
   for (u32 r = form.d.distinct; r < form.d.registers; ++r)
     std::memcpy(w.row<u32>(at.d[r]), w.row<u32>(at.d[r - form.d.distinct]), 4 * lanes_per_warp);
+}
+
+const Instruction *multiply(Warp &w, const Instruction *i) {
+  const MatrixForm &form = w.program->matrices[static_cast<size_t>(i->immediate)];
+  if (!has_whole_warp(w, i, form.of_warpgroup ? "wgmma" : "mma"))
+    return nullptr;
+  if (form.of_warpgroup && w.index / 4 * 4 + 4 > w.launch->warps_per_block)
+    fail(w, i, LaunchStatus::illegal_instruction, "wgmma by fewer than the four warps of a warpgroup", 0);
+  Operands at(w, i, form);
+  if (form.of_warpgroup && w.block->pending) {
+    at.memory_distance = w.block->cluster->distance_to_fenced(w.shared_base, w.shared_bytes);
+    defer_product(w, form, at.a, at.d, at.adds, [&w, &form, i, at] { perform(w, i, form, at); });
+  } else {
+    perform(w, i, form, at);
+  }
   return i + 1;
 }
 

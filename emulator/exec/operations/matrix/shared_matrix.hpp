@@ -15,8 +15,10 @@ struct SharedMatrix {
   u64 start, leading, stride; // in bytes
   u32 swizzle_bytes;          // 16: none
   bool by_rows;
+  u64 distance; // from shared memory to what is read of it
 
-  SharedMatrix(Warp &w, const Instruction *i, u64 descriptor, bool rows) : by_rows(rows) {
+  SharedMatrix(Warp &w, const Instruction *i, u64 descriptor, bool rows, u64 from_memory)
+      : by_rows(rows), distance(from_memory) {
     static constexpr u32 widths[] = {16, 128, 64, 32};
     start = (descriptor & 0x3fff) * chunk_bytes;
     leading = (descriptor >> 16 & 0x3fff) * chunk_bytes;
@@ -48,7 +50,7 @@ struct SharedMatrix {
            "a matrix descriptor that reaches " + std::to_string(address + chunk_bytes) +
                " bytes into shared memory, where the block has " + std::to_string(w.shared_bytes) + " bytes",
            0);
-    return reinterpret_cast<const void *>(w.shared_base + address);
+    return reinterpret_cast<const void *>(w.shared_base + distance + address);
   }
 
   // 8 rows of 16 bytes, from an element on, as a register of all lanes holds them.
