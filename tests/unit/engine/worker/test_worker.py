@@ -56,10 +56,10 @@ def test_fault_in_the_driver_is_reported_with_its_signal(replayed, monkeypatch, 
 def test_killed_worker_is_reported(replayed, monkeypatch):
     start = WorkerProcess._start
 
-    def start_and_kill(self, write_end):
-        process = start(self, write_end)
-        process.send_signal(signal.SIGKILL)
-        return process
+    def start_and_kill(self):
+        started = start(self)
+        started.process.send_signal(signal.SIGKILL)
+        return started
 
     monkeypatch.setattr(WorkerProcess, "_start", start_and_kill)
     with pytest.raises(WorkerError, match="SIGKILL"):
