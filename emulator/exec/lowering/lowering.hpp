@@ -129,7 +129,9 @@ private:
   void move_wide();
   void atomic_wide(const AccessForm &form, std::string_view name);
   std::pair<uint32_t, uint32_t> halves(const Operand &operand);
-  void emit_product(const MatrixForm &form);
+  void emit_product(const MatrixForm &form, const char *name);
+  void multiply_four(Opcode &opcode, MatrixForm &form);
+  void take_selector(MatrixForm &form);
   void multiply_of_warpgroup(Opcode &opcode);
   void move_fragment(Opcode &opcode);
   std::vector<uint32_t> fragment_rows(const Operand &list, const Fragment &fragment, ptx::Type type,
