@@ -34,9 +34,9 @@ void Lowering::emit_product(const MatrixForm &form, const char *name) {
   add(operand(1), form.a, form.shared_a);
   add(operand(2), form.b, form.shared_b);
   add(operand(form.of_warpgroup ? 0 : 3), form.c, false);
+  size_t next = form.of_warpgroup ? 3 : 4;
   if (form.of_warpgroup)
-    rows.push_back(source(operand(3), Type::pred));
-  size_t next = 4;
+    rows.push_back(source(operand(form.sparse ? next + 2 : next), Type::pred));
   if (form.sparse) {
     rows.push_back(source(operand(next), Type::b32));
     next += 2;
@@ -66,7 +66,7 @@ void Lowering::emit_product(const MatrixForm &form, const char *name) {
 
 // Lanes that are neighbours, by fours: as many of them hold metadata as it fills.
 void Lowering::take_selector(MatrixForm &form) {
-  const Operand &selector = operand(5);
+  const Operand &selector = operand(form.of_warpgroup ? 4 : 5);
   uint32_t bits = bits_of_element(form.a_element), wide = form.held_k() * bits == 256 ? 2 : 1;
   uint32_t selections = 4 / (bits < 16 ? 2 * wide : wide);
   if (selector.kind != Kind::integer)

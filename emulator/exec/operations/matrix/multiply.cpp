@@ -14,7 +14,7 @@ namespace emulator::EMULATOR_ISA {
 
 namespace {
 
-constexpr u32 most_b = 8192, most_c = 4096; // elements of an operand
+constexpr u32 most_b = 16384, most_c = 4096; // elements of an operand
 
 // Calls then(lane's first element in its register, row, column, elements) for each lane, the last with a
 // constant.
@@ -77,6 +77,16 @@ struct Operands {
     b_descriptor = *w.row<u64>(b[0]);
     adds = w.predicate(c[form.c.registers]) != 0;
   }
+  SharedMatrix shared_a(Warp &w, const Instruction *i, const MatrixForm &form) const {
+    return {w, i, a_descriptor, !form.columns_a, memory_distance};
+  }
+  SharedMatrix shared_b(Warp &w, const Instruction *i, const MatrixForm &form) const {
+    return {w, i, b_descriptor, !form.columns_b, memory_distance};
+  }
+  // Registers after those of C: metadata, factors.
+  const uint32_t *more(const MatrixForm &form) const {
+    return c + form.c.registers + (form.of_warpgroup ? 1 : 0);
+  }
 };
 
 template <typename Place>
@@ -106,14 +116,11 @@ void widen_operands(Warp &w, const Instruction *i, const MatrixForm &form, const
   auto put_a = [&](u32 r, const f32 *values) { scatter(form.a, r, values, a, form.held_k()); };
   auto put_b = [&](u32 r, const f32 *values) { scatter_transposed(form.b, r, values, b, form.n); };
   if (form.shared_a)
-    widen_shared(w, i, form.a_element, form.a,
-                 SharedMatrix(w, i, at.a_descriptor, !form.columns_a, at.memory_distance),
-                 w.index % 4 * form.m, put_a);
+    widen_shared(w, i, form.a_element, form.a, at.shared_a(w, i, form), w.index % 4 * form.m, put_a);
   else
     widen_registers(w, form.a_element, form.a, at.a, put_a);
   if (form.shared_b)
-    widen_shared(w, i, form.b_element, form.b,
-                 SharedMatrix(w, i, at.b_descriptor, !form.columns_b, at.memory_distance), 0, put_b);
+    widen_shared(w, i, form.b_element, form.b, at.shared_b(w, i, form), 0, put_b);
   else
     widen_registers(w, form.b_element, form.b, at.b, put_b);
   for (u32 k = 0; form.negated && k < form.m * form.held_k(); ++k)
@@ -132,7 +139,7 @@ void multiply_as_floats(Warp &w, const Instruction *i, const MatrixForm &form, c
       std::memcpy(values, w.row<f32>(at.c[r]), sizeof(f32) * lanes_per_warp);
     scatter(form.c, r, values, c, form.n);
   }
-  const uint32_t *more = at.c + form.c.registers;
+  const uint32_t *more = at.more(form);
   if (form.scale != MatrixScale::none) {
     multiply_scaled(w, i, form, more, a, b, c);
   } else if (form.a_element == MatrixElement::bf16 || form.a_element == MatrixElement::tf32) {
@@ -175,20 +182,28 @@ void multiply_integers(Warp &w, const Instruction *i, const MatrixForm &form, co
   s32 sums[most_c];
   widen_operands(w, i, form, at, a, b);
   std::fill_n(c, form.m * form.n, 0.0f);
-  multiply_all<true>(w, form, at.c + form.c.registers, a, b, c);
+  multiply_all<true>(w, form, at.more(form), a, b, c);
   for (u32 p = 0; p < form.m * form.n; ++p)
     sums[p] = static_cast<s32>(c[p]);
   add_integers(w, form, at, sums);
 }
 
 // Words of 32 elements.
-void multiply_bits(Warp &w, const MatrixForm &form, const Operands &at) {
-  u32 a[most_a], b[most_a], words = form.k / 32;
-  s32 sums[most_a];
-  for (u32 r = 0; r < form.a.distinct; ++r)
-    scatter(form.a, r, w.row<u32>(at.a[r]), a, words);
-  for (u32 r = 0; r < form.b.distinct; ++r)
-    scatter(form.b, r, w.row<u32>(at.b[r]), b, words);
+void multiply_bits(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at) {
+  u32 a[most_a], b[most_b], lanes[lanes_per_warp], words = form.k / 32;
+  s32 sums[most_c];
+  auto put = [&](const Fragment &f, const uint32_t *registers, u32 *matrix) {
+    for (u32 r = 0; r < f.distinct; ++r)
+      scatter(f, r, w.row<u32>(registers[r]), matrix, words);
+  };
+  auto put_shared = [&](const Fragment &f, const SharedMatrix &from, u32 first_row, u32 *matrix) {
+    for (u32 t = 0; t < f.distinct; ++t) {
+      from.read_tile(w, i, first_row + f.tile[t].row, f.tile[t].column, sizeof(u32), lanes);
+      scatter(f, t, lanes, matrix, words);
+    }
+  };
+  form.shared_a ? put_shared(form.a, at.shared_a(w, i, form), w.index % 4 * form.m, a) : put(form.a, at.a, a);
+  form.shared_b ? put_shared(form.b, at.shared_b(w, i, form), 0, b) : put(form.b, at.b, b);
   for (u32 row = 0; row < form.m; ++row)
     for (u32 column = 0; column < form.n; ++column) {
       s32 sum = 0;
@@ -232,7 +247,7 @@ void perform(Warp &w, const Instruction *i, const MatrixForm &form, const Operan
     break;
   case MatrixElement::b1:
     count(MatrixKind::bit);
-    multiply_bits(w, form, at);
+    multiply_bits(w, i, form, at);
     break;
   case MatrixElement::s8:
   case MatrixElement::u8:

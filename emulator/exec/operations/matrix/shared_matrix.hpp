@@ -10,7 +10,7 @@ namespace {
 constexpr u32 chunk_bytes = 16, tile_rows = 8;
 
 // Rows are those of A, or the columns of B; `by_rows`: the elements of a row lie side by side, 32 bytes of
-// them.
+// them, 64 of a B for a sparse A.
 struct SharedMatrix {
   u64 start, leading, stride; // in bytes
   u32 swizzle_bytes;          // 16: none
@@ -30,7 +30,10 @@ struct SharedMatrix {
   }
 
   // Of 16 bytes: of `row` from the chunk-th on, or of 8 rows from `row` on in one column.
-  u64 place_in_row(u32 row, u32 chunk) const {
+  u64 place_in_row(Warp &w, const Instruction *i, u32 row, u32 chunk) const {
+    if (chunk * chunk_bytes >= swizzle_bytes && swizzle_bytes != chunk_bytes)
+      fail(w, i, LaunchStatus::illegal_instruction,
+           "rows of a matrix that are longer than its swizzle, whose layout is not documented", 0);
     bool none = swizzle_bytes == chunk_bytes;
     return row / tile_rows * stride + row % tile_rows * swizzle_bytes +
            chunk * (none ? leading : chunk_bytes);
@@ -56,7 +59,7 @@ struct SharedMatrix {
   // 8 rows of 16 bytes, from an element on, as a register of all lanes holds them.
   void read_tile(Warp &w, const Instruction *i, u32 row, u32 column, u32 element_bytes, u32 *lanes) const {
     for (u32 k = 0; by_rows && k < tile_rows; ++k)
-      std::memcpy(lanes + 4 * k, find(w, i, place_in_row(row + k, column * element_bytes / chunk_bytes)),
+      std::memcpy(lanes + 4 * k, find(w, i, place_in_row(w, i, row + k, column * element_bytes / chunk_bytes)),
                   chunk_bytes);
     u16 *halves = reinterpret_cast<u16 *>(lanes);
     for (u32 k = 0; !by_rows && k < tile_rows; ++k) {
