@@ -108,6 +108,8 @@ void Block::start(uint64_t linear_index) {
   for (const Buffer *fenced : {&fenced_shared, &fenced_registers})
     if (fenced->size() != 0)
       std::memset(fenced->data(), 0, fenced->size());
+  if (tensor_memory)
+    tensor_memory->start();
   for (uint32_t w = 0; w < warps.size(); ++w) {
     uint32_t threads = std::min(lanes_per_warp, launch->threads_per_block - w * lanes_per_warp);
     warps[w].start(threads == lanes_per_warp ? ~uint32_t{0} : (uint32_t{1} << threads) - 1);
@@ -225,8 +227,21 @@ void Block::complete(uint32_t id) {
 
 void Block::threads_left(uint32_t count) {
   live_threads -= count;
+  if (live_threads == 0 && tensor_memory && !tensor_memory->allocations().empty()) {
+    const TensorMemory::Allocation &left = tensor_memory->allocations().front();
+    fail(*left.warp, left.by, LaunchStatus::illegal_instruction,
+         "the block ends with tensor memory that was never deallocated: " + std::to_string(left.count) +
+             " columns from column " + std::to_string(left.column) + " on, allocated",
+         0);
+  }
   for (uint32_t id = 0; id < barriers_per_block && live_threads != 0; ++id)
     complete(id);
+}
+
+TensorMemory &Block::tensor() {
+  if (!tensor_memory)
+    tensor_memory = std::make_unique<TensorMemory>();
+  return *tensor_memory;
 }
 
 } // namespace emulator

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/block/tensor_memory.hpp"
 #include "exec/warp/warp.hpp"
 
 namespace emulator {
@@ -52,6 +53,7 @@ struct Block {
   uint64_t index = 0;        // linear
   uint32_t position[3] = {}; // %ctaid
   uint32_t live_threads = 0;
+  std::unique_ptr<TensorMemory> tensor_memory; // from its first use on
 
   // Takes the memory it needs; once, then any number of blocks run in it, one after the other.
   void prepare(const Launch &of, Worker &by);
@@ -65,6 +67,7 @@ struct Block {
 
   const Instruction *arrive(Warp &warp, const Instruction *i);
   void threads_left(uint32_t count);
+  TensorMemory &tensor();
 
   // The bytes of a row that wgmma takes as it sees them.
   uint8_t *fenced_row(const Warp &warp, uint32_t offset) const {

@@ -22,6 +22,14 @@ uint64_t blocks_per_cluster(const LaunchRequest &request) {
 Cluster::Cluster() = default;
 Cluster::~Cluster() = default;
 
+void cluster_position(const LaunchRequest &request, uint64_t cluster, uint32_t (&position)[3]) {
+  const Dim3 &grid = request.grid, &size = request.cluster;
+  uint64_t columns = grid.x / size.x, rows = grid.y / size.y;
+  position[0] = static_cast<uint32_t>(cluster % columns * size.x);
+  position[1] = static_cast<uint32_t>(cluster / columns % rows * size.y);
+  position[2] = static_cast<uint32_t>(cluster / columns / rows * size.z);
+}
+
 void Cluster::prepare(const Launch &of, Worker &by) {
   launch = &of;
   if (of.request->deferred)
@@ -41,11 +49,11 @@ void Cluster::start(uint64_t linear_index) {
   if (pending)
     pending->start(index);
   const Dim3 &grid = launch->request->grid, &size = launch->request->cluster;
-  uint64_t columns = grid.x / size.x, rows = grid.y / size.y;
-  uint64_t x = index % columns * size.x, y = index / columns % rows * size.y,
-           z = index / columns / rows * size.z;
+  uint32_t first[3];
+  cluster_position(*launch->request, index, first);
   for (uint64_t rank = 0; rank < blocks.size(); ++rank) {
-    uint64_t at_x = x + rank % size.x, at_y = y + rank / size.x % size.y, at_z = z + rank / size.x / size.y;
+    uint64_t at_x = first[0] + rank % size.x, at_y = first[1] + rank / size.x % size.y,
+             at_z = first[2] + rank / size.x / size.y;
     blocks[rank]->start(at_x + grid.x * (at_y + grid.y * at_z));
   }
 }
@@ -179,6 +187,24 @@ uint64_t Cluster::generic_address(const Block &own, uint64_t shared_address) con
   if (shared_address >> rank_shift == 0 || rank >= blocks.size())
     return own.warps[0].shared_base + shared_address;
   return blocks[rank]->warps[0].shared_base + (shared_address & ((uint64_t{1} << rank_shift) - 1));
+}
+
+size_t Cluster::rank_of(const Block &block) const {
+  size_t rank = 0;
+  while (blocks[rank].get() != &block)
+    ++rank;
+  return rank;
+}
+
+Block *Cluster::peer_of(const Block &block) const {
+  size_t other = rank_of(block) ^ 1;
+  return other < blocks.size() ? blocks[other].get() : nullptr;
+}
+
+void Cluster::columns_released(Block &block) {
+  progressed();
+  for (Warp &warp : block.warps)
+    warp.wake([](const WaitingGroup &group) { return group.barrier == waits_for_tensor_memory; }, false);
 }
 
 const Block *Cluster::block_at(uint64_t address, uint64_t bytes) const {

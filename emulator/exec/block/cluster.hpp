@@ -29,6 +29,9 @@ struct Cluster {
 
   // A generic address for one of .shared::cluster; see `rank_shift`.
   uint64_t generic_address(const Block &own, uint64_t shared_address) const;
+  size_t rank_of(const Block &block) const;
+  // The other block of a pair of `tcgen05`: ranks that differ in the last bit. nullptr: there is none.
+  Block *peer_of(const Block &block) const;
   // The block whose shared memory holds [address, address + bytes), or nullptr.
   const Block *block_at(uint64_t address, uint64_t bytes) const;
 
@@ -44,6 +47,9 @@ struct Cluster {
 
   [[noreturn]] void report_timeout();
 
+  // Columns of tensor memory have become free.
+  void columns_released(Block &block);
+
 private:
   // Somebody got further: what waits for an mbarrier has not waited in vain.
   void progressed() { vain_wakes_ = 0; }
@@ -58,6 +64,9 @@ private:
 // In .shared::cluster, an address below 2^24 is in the block's own shared memory; above that bit is the
 // rank of a block plus one. mapa makes such addresses.
 constexpr uint32_t rank_shift = 24;
+
+// %ctaid of the first block of a cluster.
+void cluster_position(const LaunchRequest &request, uint64_t cluster, uint32_t (&position)[3]);
 
 // How many blocks a cluster of this launch has.
 uint64_t blocks_per_cluster(const LaunchRequest &request);

@@ -171,6 +171,14 @@ const Instruction *expect_bytes(Warp &w, const Instruction *i) {
   return i + 1;
 }
 
+void arrive_once(Warp &w, const Instruction *i, uint32_t lane, uint64_t address) {
+  State s = load(w, i, lane, address);
+  if (s.pending == 0)
+    fail(w, i, LaunchStatus::illegal_instruction, "an arrival at an mbarrier where none is missing", lane);
+  --s.pending;
+  settle(w, address, s);
+}
+
 void complete_bytes(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, uint64_t bytes) {
   State s = load(w, i, lane, address);
   add_bytes(w, i, lane, s, -static_cast<int64_t>(bytes));

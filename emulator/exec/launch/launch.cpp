@@ -137,7 +137,8 @@ void run_apart(const Launch &launch, uint32_t threads, Outcome &outcome) {
 void run_in_order(const Launch &launch, Outcome &outcome) {
   Worker worker = make_worker(launch);
   std::vector<std::unique_ptr<Cluster>> parked, spare;
-  uint64_t next = 0, current = 0;
+  uint64_t &next = worker.next_cluster;
+  uint64_t current = 0;
   const Program &program = *launch.program;
   uint64_t bytes_per_cluster = blocks_per_cluster(*launch.request) *
                                (launch.shared_end_bytes +

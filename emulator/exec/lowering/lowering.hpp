@@ -109,6 +109,14 @@ private:
   void store_asynchronously(Opcode &opcode);
   void mbarrier(Opcode &opcode);
   void cluster(Opcode &opcode);
+  void control_launches(Opcode &opcode);
+  void tensor_core(Opcode &opcode);
+  void manage_tensor_memory(Opcode &opcode);
+  void move_tensor_memory(Opcode &opcode);
+  void copy_to_tensor_memory(Opcode &opcode);
+  void multiply_in_tensor_memory(Opcode &opcode);
+  uint32_t tensor_row(const Operand &memory, int32_t &offset);
+  bool take_pair(Opcode &opcode);
   void sample_texture(Opcode &opcode);
   void query_image(Opcode &opcode);
   void access_surface(Opcode &opcode);

@@ -17,6 +17,7 @@ void add_operations(OperationTable &table) {
   add_lanes(table);
   add_matrix_moves(table);
   add_multiply(table);
+  add_tensor_product(table);
 }
 
 } // namespace emulator::EMULATOR_ISA

@@ -225,6 +225,7 @@ void add_atomic(OperationTable &table);
 void add_lanes(OperationTable &table);
 void add_matrix_moves(OperationTable &table);
 void add_multiply(OperationTable &table);
+void add_tensor_product(OperationTable &table);
 void add_half(OperationTable &table);
 void add_convert_half(OperationTable &table);
 void add_convert_narrow(OperationTable &table);

@@ -7,6 +7,7 @@
 
 #include "exec/interface/launch.hpp"
 #include "exec/program/matrix.hpp"
+#include "exec/program/tensor_form.hpp"
 #include "exec/sampling/sample.hpp"
 #include "ptx/syntax/module.hpp"
 
@@ -201,6 +202,9 @@ struct Program {
   std::vector<Callee> callees;
   std::vector<ImageForm> images;
   std::vector<MatrixForm> matrices;
+  std::vector<TensorMoveForm> tensor_moves;
+  std::vector<TensorProductForm> tensor_products;
+  std::vector<TensorCopyForm> tensor_copies;
   std::vector<FunctionCode> functions; // [0] is the kernel
   std::vector<ConstantRow> constants;
   std::vector<SpecialRow> specials;

@@ -57,6 +57,7 @@ struct Worker {
   alignas(64) uint8_t spare_row[lanes_per_warp * 8];
   uint64_t sector_marks[marked_sectors / 64 + 1] = {}; // for counting; all zero between two accesses
   uint64_t clock_reads = 0;
+  uint64_t next_cluster = 0; // to begin, where they begin in order; kernels may take some out of the launch
   Touched touched; // where the launch asks for it
   // What handles stood for when they were first used in this launch.
   std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;
