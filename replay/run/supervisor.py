@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from replay import interrupts, settings
 from replay.drivers import Driver, find_driver
-from replay.engine.environment import worker_environment
+from replay.engine.environment import PACKAGES, worker_environment
 from replay.engine.placing import layouts
 from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, WorkerError
 from replay.records import dataclass
@@ -34,17 +34,17 @@ _LOG_LINES = 40
 _CPU_DRIVER = "replay CPU driver: "  # how the built-in driver's messages begin
 
 # The worker must find the same modules as this process, whatever the current folder holds. Python starts faster without
-# its module `site`, which executes what packages ask for: that is done only where a module is not found without it.
+# its module `site`, which executes what packages ask for: that is done only where one of ours is not found without it.
 _BOOTSTRAP = """
 import sys
 class Site:
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        sys.meta_path.remove(cls)
-        import site, importlib.util
-        site.main()
-        sys.path[:] = {path!r}
-        return importlib.util.find_spec(name)
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {packages}:
+            sys.meta_path.remove(Site)
+            import site, importlib.util
+            site.main()
+            sys.path[:] = {path!r}
+            return importlib.util.find_spec(name)
 sys.meta_path.append(Site)
 sys.path[:], sys.prefix, sys.exec_prefix = {path!r}, {prefix!r}, {exec_prefix!r}
 from replay.engine.worker import main
@@ -78,7 +78,9 @@ def start(environment: dict[str, str], layout: str, inherited: tuple[int, ...] =
     """Raises OSError."""
     read_end, write_end = os.pipe()
     path = [entry for entry in sys.path if entry]
-    bootstrap = _BOOTSTRAP.format(path=path, prefix=sys.prefix, exec_prefix=sys.exec_prefix)
+    bootstrap = _BOOTSTRAP.format(
+        path=path, prefix=sys.prefix, exec_prefix=sys.exec_prefix, packages=("replay", *PACKAGES)
+    )
     try:
         with layouts.started_in(layout) as given:
             process = subprocess.Popen(
