@@ -92,7 +92,7 @@ def attach(
         redacted = info.summary.redacted if info.summary is not None else ""
         if not sources.findings and options.replayed and redacted != "shapes":
             _replay(made / name, sources, options, progress)
-        command, notes = _command(sources, path.name, name, code, options.driver)
+        command, notes = _command(sources, path.name, name, code, options)
         attached = Attached(
             folder, _symptom(sources, options.symptom), name, (made / name).stat().st_size, _sha256(made / name), level,
             redacted, proof, command, _needs_gpu(made / name, redacted, sources, progress), [],
@@ -167,13 +167,15 @@ def _symptom(sources: Sources, said: str) -> str:
 
 
 def _command(
-    sources: Sources, original: str, name: str, code: Sequence[Path], driver: str | None
+    sources: Sources, original: str, name: str, code: Sequence[Path], options: AttachOptions
 ) -> tuple[list[str], list[str]]:
     """Words after `replay` that show the symptom again in the folder, and what it lacks for them."""
     typed = [found.command for found in sources.comparisons] + [found.command for found in sources.bisections]
     words = next(filter(None, [*typed, *(found.command for found in sources.results)]), [])
     if not words or (len(sources.results) > 1 and words[0] == "run"):
-        words = ["run", name, *(["--driver", "emulator"] if driver == "emulator" else [])]
+        words = ["run", name, *(["--driver", "emulator"] if options.driver == "emulator" else [])]
+        if options.timeout_s != DEFAULT_TIMEOUT_S:  # it may be a hang
+            words += ["--timeout", f"{options.timeout_s:g}s"]
     here, command, notes = {name, *(path.name for path in code)}, [], []
     for word in words:
         option, equals, value = word.rpartition("=")
