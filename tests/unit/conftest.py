@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workers
 
 from replay import drivers
 from replay.results.schema import RunResult
 from replay.run import parent, supervisor
 from replay.run.parent import RunOptions, run_snapshot
+from replay.run.supervisor import WorkerProcess
 from replay.snapshot.own import remember
 from replay.timing.stopping import StoppingParameters
 
@@ -30,6 +32,13 @@ def snapshot(tmp_path: Path) -> Path:
 def emulator(emulator_dir: Path) -> str:
     """The folder of the CPU driver, as `--driver` takes it."""
     return str(emulator_dir)
+
+
+@pytest.fixture(autouse=True)
+def forked_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that this process would start are forked from the process of `commands`."""
+    monkeypatch.setattr(WorkerProcess, "_start", WorkerProcess._start)  # put back at the end
+    workers.use(lambda *words: request.getfixturevalue("commands").fork_worker(*words))
 
 
 @pytest.fixture
