@@ -27,7 +27,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import workers
+HERE = str(Path(__file__).resolve().parent)
+sys.path.insert(0, HERE)  # which Python leaves out with PYTHONSAFEPATH
+
+import workers  # noqa: E402
 
 COMMAND = [sys.executable, "-m", "replay"]
 _MESSAGE_BYTES = 1 << 20
@@ -192,7 +195,7 @@ def _run(details: list[Any], environment: Mapping[str, str], files: Mapping[int,
 
 
 if __name__ == "__main__":
-    sys.path[:] = [place for place in sys.path if place != str(Path(__file__).resolve().parent)]
+    sys.path[:] = [place for place in sys.path if place != HERE]
     _import_replay()
     workers.use(workers.fork_here)
     gc.freeze()  # or a collection in a command would copy all of it
