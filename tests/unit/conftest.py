@@ -65,14 +65,15 @@ def replayed(tmp_path: Path, emulator: str) -> Callable[..., RunResult]:
 
 @pytest.fixture
 def measured(tmp_path: Path, emulator: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
-    """The way of a real device, walked on the CPU driver: what it measures means nothing."""
+    """The way of a real device, walked on the CPU driver: what it measures means nothing, so it is not warmed up for
+    long."""
     library = Path(emulator) / "libcuda.so.1"
     chosen = drivers.Driver("system", library, library.parent, emulated=False)
     monkeypatch.setattr(parent, "find_driver", lambda choice: chosen)
 
-    def run(factory: SnapshotFactory, **options: Any) -> RunResult:
+    def run(factory: SnapshotFactory, *, samples: int = 2, **options: Any) -> RunResult:
         path = factory.write(tmp_path / "x.rsnap")
-        timing = StoppingParameters(fixed_samples=2)
+        timing = StoppingParameters(fixed_samples=samples, maximum_wall_ns=200_000_000)
         return run_snapshot(path, RunOptions(**{"timing": timing, "timeout_s": 30, **options}))
 
     return run

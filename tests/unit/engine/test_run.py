@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from replay import drivers
 from replay.inspection.requirements import REFUSING_NOTES
 from replay.results.store import read_result
-from replay.run import parent
-from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.doubts import DOUBTING_NOTES
 from replay.snapshot.schema import Census, Note
 from replay.timing.stopping import StoppingParameters
@@ -191,13 +187,8 @@ def test_windows_with_two_streams_are_bracketed_by_one_pair_of_events(replayed):
     assert result.timing.gpu.median_ns > 1.5 * single.timing.gpu.median_ns
 
 
-def test_measured_path_holds_flushes_and_says_so(tmp_path, emulator, monkeypatch):
-    """The way of a real device, walked on the CPU driver: what it measures means nothing, that it ends does."""
-    library = Path(emulator) / "libcuda.so.1"
-    chosen = drivers.Driver("system", library, library.parent, emulated=False)
-    monkeypatch.setattr(parent, "find_driver", lambda choice: chosen)
-    path = increment().write(tmp_path / "x.rsnap")
-    result = run_snapshot(path, RunOptions(timing=StoppingParameters(fixed_samples=4), timeout_s=30))
+def test_measured_path_holds_flushes_and_says_so(measured):
+    result = measured(increment(), samples=4)
     assert result.verification.verdict == "match"
     assert result.timing.source == "measured"
     assert result.timing.flushed
@@ -206,15 +197,11 @@ def test_measured_path_holds_flushes_and_says_so(tmp_path, emulator, monkeypatch
     assert result.device.clocks_unavailable
 
 
-def test_window_that_waits_for_the_device_is_not_held(tmp_path, emulator, monkeypatch):
-    library = Path(emulator) / "libcuda.so.1"
-    chosen = drivers.Driver("system", library, library.parent, emulated=False)
-    monkeypatch.setattr(parent, "find_driver", lambda choice: chosen)
+def test_window_that_waits_for_the_device_is_not_held(measured):
     factory = increment(after=7)
     factory.call("cuCtxSynchronize", [])
     factory.launch(u64(BASE), [(0, 8)], 1, 1)
-    path = factory.write(tmp_path / "x.rsnap")
-    result = run_snapshot(path, RunOptions(timing=StoppingParameters(fixed_samples=2), timeout_s=30))
+    result = measured(factory)
     assert result.verification.verdict == "match"
     assert not result.timing.held
     assert "cuCtxSynchronize inside the window waits" in result.timing.held_reason
@@ -250,9 +237,7 @@ def test_command_prints_verdict_and_writes_the_result(tmp_path, command):
 def test_command_fails_when_outputs_differ(tmp_path, command):
     path = vector_add(wrong=True).write(tmp_path / "x.rsnap")
     assert "outputs DIFFER" in command(path, status=1).stdout
-    assert (
-        json.loads(command(path, "--json", status=1).stdout)["verification"]["verdict"] == "wrong"
-    )
+    assert json.loads(command(path, "--json", status=1).stdout)["verification"]["verdict"] == "wrong"
 
 
 def test_command_line_mistakes_are_usage_errors(tmp_path, command):
@@ -304,7 +289,7 @@ def test_a_call_that_returned_something_else_is_no_matter_of_memory(replayed):
     assert replayed(factory).verification.verdict == "wrong"
 
 
-def test_the_command_says_unsure_and_why(tmp_path, emulator):
+def test_the_command_says_unsure_and_why(tmp_path, command):
     factory = increment(after=7)
     factory.notes.append(HOST_NOTE)
     path = factory.write(tmp_path / "x.rsnap")
