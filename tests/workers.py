@@ -94,7 +94,7 @@ def use(fork: Fork) -> None:
 def _is_ordinary(worker: WorkerProcess) -> bool:
     return (
         STARTED not in os.environ
-        and worker.layout == layouts.ORDER[0]
+        and worker.layout == "random"
         and worker.driver.library == emulator_library()
         and worker.memory_limit_bytes is None
         and not worker.request.get("profile")
