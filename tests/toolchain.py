@@ -135,7 +135,8 @@ class Programs:
             if done.returncode != 0:
                 raise CompileError(f"$ {' '.join(command)}\n{done.stdout}{done.stderr}")
 
-        return once(self.folder / _name([*command, output, self.nvcc.build], sources), build) / output
+        words = [*compiler, *flags, *libraries, output, self.nvcc.build]
+        return once(self.folder / _name(words, sources), build) / output
 
     def forget_unused(self) -> None:
         """Remove what no session has asked for in a week."""
@@ -151,9 +152,12 @@ class Programs:
         )
 
 
-def _name(command: Sequence[str], sources: Sequence[Path]) -> str:
-    digest = hashlib.sha256(repr(command).encode())
-    for file in sorted(_with_included({source for source in sources if source.suffix in _COMPILED})):
+def _name(words: Sequence[str], sources: Sequence[Path]) -> str:
+    """Of equal sources it is the same wherever they are: a test writes its own into a folder of its own."""
+    texts = {source for source in sources if source.suffix in _COMPILED}
+    names = [source.name if source in texts else str(source) for source in sources]
+    digest = hashlib.sha256(repr([*words, *names]).encode())
+    for file in sorted(_with_included(texts), key=lambda file: file.name):
         digest.update(repr((file.name, file.read_bytes())).encode())
     return f"{sources[0].stem}-{digest.hexdigest()[:20]}"
 

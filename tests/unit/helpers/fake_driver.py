@@ -27,12 +27,16 @@ def number(value: Any) -> int:
     return ctypes.addressof(value)
 
 
+# What this driver cannot say: an answer to each question would never end the questions.
+_UNKNOWN = dict.fromkeys(("cuFuncGetParamInfo", "cuKernelGetParamInfo"), 801)  # CUDA_ERROR_NOT_SUPPORTED
+
+
 class FakeDriver(Driver):
     """calls: (symbol, arguments as numbers), in order. answers: symbol -> function of the arguments, or a CUresult."""
 
     def __init__(self, **answers: Any) -> None:
         self.calls: list[tuple[str, list[int]]] = []
-        self.answers: dict[str, Any] = dict(answers)
+        self.answers: dict[str, Any] = _UNKNOWN | answers
         self.next_handle = 0x1000
 
     def function(self, symbol: str, per_thread: bool = False) -> Callable[..., int]:
