@@ -168,7 +168,7 @@ def captured_once(
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        source = Path(function.__code__.co_filename)  # type: ignore[attr-defined]
+        source = Path(function.__code__.co_filename)
         output = (
             Path(path) if path is not None else source.with_name(f"{source.stem}-{function.__name__}.rsnap")
         )
