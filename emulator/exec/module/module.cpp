@@ -67,7 +67,7 @@ public:
   }
 
   const KernelInfo *kernel(std::string_view name) const override {
-    const Program *program = decoded(name, false);
+    const Program *program = decoded(name, {});
     return program ? &program->info : nullptr;
   }
 
@@ -131,26 +131,25 @@ private:
     return (value = module_->function_address(*found->second.symbol.function)) != 0;
   }
 
-  // Fused and unfused code of a kernel live side by side: which one runs is the launch's to say.
-  const Program *decoded(std::string_view name, bool fuse_multiply_add) const {
+  // The codes of a kernel live side by side: which one runs is the launch's to say.
+  const Program *decoded(std::string_view name, const CodeForm &form) const {
     auto found = module_->text().names.find(name);
     const ptx::Function *function =
         found == module_->text().names.end() ? nullptr : found->second.symbol.function;
     if (!function || !function->is_entry || function->is_extern)
       return nullptr;
     std::lock_guard<std::mutex> hold(lock_);
-    std::unique_ptr<Program> &program = programs_[{function, fuse_multiply_add}];
+    std::unique_ptr<Program> &program = programs_[{function, form}];
     if (!program)
       program = decode_kernel(
-          module_->text(), *function, [this](const ptx::Variable &v) { return address_of(v); },
-          fuse_multiply_add);
+          module_->text(), *function, [this](const ptx::Variable &v) { return address_of(v); }, form);
     return program.get();
   }
 
   std::shared_ptr<const ParsedModule> module_;
   std::map<const ptx::Variable *, uint64_t> addresses_;
   mutable std::mutex lock_;
-  mutable std::map<std::pair<const ptx::Function *, bool>, std::unique_ptr<Program>> programs_;
+  mutable std::map<std::pair<const ptx::Function *, CodeForm>, std::unique_ptr<Program>> programs_;
 };
 
 constexpr size_t grid_workspace_bytes = 4096;
@@ -169,7 +168,7 @@ uint32_t crc32(std::string_view text) {
 
 LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchRequest &request,
                                     MemoryMap &memory) const {
-  const Program *program = decoded(kernel.name, request.fuse_multiply_add);
+  const Program *program = decoded(kernel.name, {request.fuse_multiply_add, request.interleave != 0});
   LaunchResult refused;
   refused.status = LaunchStatus::illegal_instruction;
   if (!program || !program->info.unsupported.empty()) {

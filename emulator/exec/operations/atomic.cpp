@@ -68,13 +68,15 @@ inline bool is_own_shared(const Warp &w, const Instruction *i, u64 address) {
 template <typename T, typename Next> T exchange_with(u64 address, bool alone, Next next) {
   using Bits = bits_of<T>;
   Bits *place = reinterpret_cast<Bits *>(address);
-  Bits old = __atomic_load_n(place, __ATOMIC_RELAXED);
   if (alone) {
-    __atomic_store_n(place, bit_cast<Bits>(next(bit_cast<T>(old))), __ATOMIC_RELAXED);
+    Bits old = *place;
+    *place = bit_cast<Bits>(next(bit_cast<T>(old)));
     return bit_cast<T>(old);
   }
-  while (!__atomic_compare_exchange_n(place, &old, bit_cast<Bits>(next(bit_cast<T>(old))), true,
-                                      __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+  Bits old = __atomic_load_n(place, __ATOMIC_RELAXED), now;
+  // What stays as it is need not be written: a maximum mostly does.
+  while ((now = bit_cast<Bits>(next(bit_cast<T>(old)))) != old &&
+         !__atomic_compare_exchange_n(place, &old, now, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
   }
   return bit_cast<T>(old);
 }
@@ -83,13 +85,19 @@ template <typename T, typename Next> const Instruction *each_lane(Warp &w, const
   Addresses at;
   prepare(w, i, at, sizeof(T), AccessKind::atomic);
   T *to = i->destination == no_offset ? nullptr : w.row<T>(i->destination);
-  for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
-    u32 l = static_cast<u32>(__builtin_ctz(lanes));
-    u64 address = at.address[l];
-    bool own = is_own_shared(w, i, address);
-    T old = exchange_with<T>(address, own, [&](T value) { return next(l, own, value); });
+  auto exchange = [&](u32 l, bool own) {
+    T old = exchange_with<T>(at.address[l], own, [&](T value) { return next(l, own, value); });
     if (to)
       to[l] = old;
+  };
+  if (i->space == ptx::Space::shared && w.active == ~u32{0}) {
+    for (u32 l = 0; l < lanes_per_warp; ++l)
+      exchange(l, true);
+    return i + 1;
+  }
+  for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
+    u32 l = static_cast<u32>(__builtin_ctz(lanes));
+    exchange(l, is_own_shared(w, i, at.address[l]));
   }
   return i + 1;
 }

@@ -49,19 +49,20 @@ struct FewNumbers {
   u32 total = 0;
   for (u32 p = 0; p < parts; ++p) {
     u32 mask = static_cast<u32>((u64{1} << part_lanes) - 1) << (p * part_lanes);
-    u32 lanes = r.active & mask;
-    if (lanes == 0)
-      continue;
-    FewNumbers seen;
+    u32 first[lanes_per_warp]; // the first word of each bank; `others` holds those that came after it
+    FewNumbers others;
     u8 in_bank[lanes_per_warp] = {};
-    u8 most = 0;
-    for (; lanes; lanes &= lanes - 1) {
+    for (u32 lanes = r.active & mask; lanes; lanes &= lanes - 1) {
       u32 mine = place[__builtin_ctz(lanes)];
-      if (!atomic && !seen.add(mine))
-        continue;
-      u8 now = ++in_bank[mine & (part_lanes - 1)];
-      most = now > most ? now : most;
+      u32 bank = mine & (part_lanes - 1);
+      if (atomic || in_bank[bank] == 0)
+        first[bank] = mine, ++in_bank[bank];
+      else if (first[bank] != mine)
+        in_bank[bank] += others.add(mine);
     }
+    u8 most = 0;
+    for (u8 passes : in_bank)
+      most = passes > most ? passes : most;
     total += most;
   }
   return total;

@@ -46,6 +46,7 @@ void Lowering::atomic(Opcode &opcode) {
     refer(lowered, Field::c, sources[1], false);
   if (wants)
     refer(lowered, Field::destination, result, true);
+  lowered.result_is_optional = true;
   lowered.instruction.space = space;
   lowered.instruction.site = ++program_.sites;
   lowered.instruction.immediate = offset;
