@@ -29,6 +29,10 @@ void Cluster::start(uint64_t linear_index) {
   index = linear_index;
   arrived_ = 0;
   vain_wakes_ = 0;
+  if (blocks.size() == 1) {
+    blocks[0]->start(linear_index);
+    return;
+  }
   const Dim3 &grid = launch->request->grid, &size = launch->request->cluster;
   uint64_t columns = grid.x / size.x, rows = grid.y / size.y;
   uint64_t x = index % columns * size.x, y = index / columns % rows * size.y,

@@ -62,7 +62,9 @@ void join_products(Program &program, const LoweredFunction &function, const Basi
         continue;
       code[-2].inner = code[-2].handler;
       code[-2].handler = known.both;
-      if (last_sum == place - 3 && last_result == c && mentions[c] == 2)
+      bool same_slots = last_sum == place - 3 && code[-5].known_slot == code[-2].known_slot &&
+                        code[-4].known_slot == code[-1].known_slot;
+      if (same_slots && last_result == c && mentions[c] == 2)
         code[-3].is_carried_on = true;
       last_sum = place;
       last_result = value_in(sum, Field::destination);

@@ -276,10 +276,10 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
   return &r;
 }
 
-inline void count_repeat([[maybe_unused]] Warp &w, [[maybe_unused]] const Instruction *i,
-                         [[maybe_unused]] AccessKind kind) {
+inline void count_repeats([[maybe_unused]] Warp &w, [[maybe_unused]] const Instruction *i,
+                          [[maybe_unused]] AccessKind kind, [[maybe_unused]] u64 times) {
 #ifndef EMULATOR_UNCOUNTED
-  ++w.worker->reach.repeats[i->known_slot - 1][kind == AccessKind::store];
+  w.worker->reach.repeats[i->known_slot - 1][kind == AccessKind::store] += times;
 #endif
 }
 
@@ -287,7 +287,7 @@ inline void count_repeat([[maybe_unused]] Warp &w, [[maybe_unused]] const Instru
 [[gnu::always_inline]] inline const Reach *known_reach(Warp &w, const Instruction *i, AccessKind kind) {
   const Reach *r = look_up_reach(w, i, kind);
   if (r && r->is_shared)
-    count_repeat(w, i, kind);
+    count_repeats(w, i, kind, 1);
   return r;
 }
 

@@ -116,13 +116,17 @@ template <typename M, typename R>
   }
 }
 
+inline bool is_whole_row(const Instruction *i, const Reach &r) {
+  return i->extra_count == 1 && r.active == ~u32{0} && r.pattern < Pattern::scattered;
+}
+
 // M: element in memory, R: register. A signed M is extended with its sign.
 template <typename M, typename R>
 [[gnu::always_inline]] inline void load_rows(Warp &w, const Instruction *i, const Reach &r, const u64 *far) {
-  if (i->extra_count != 1 || r.active != ~u32{0} || r.pattern >= Pattern::scattered)
-    load_any<M, R>(w, i, r, far);
-  else
+  if (is_whole_row(i, r))
     load_whole_row<M>(w.row<R>(i->destination), r, r.lowest + static_cast<u64>(i->immediate));
+  else
+    load_any<M, R>(w, i, r, far);
 }
 
 template <typename M, typename R> [[gnu::noinline]] void load_new(Warp &w, const Instruction *i) {
@@ -139,25 +143,28 @@ template <typename M, typename R> [[gnu::noinline]] void load_new(Warp &w, const
 }
 
 template <typename M, typename R>
-[[gnu::noinline]] void load_counted(Warp &w, const Instruction *i, const Reach &r) {
-  count_global(w, r, r.lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count, AccessKind::load);
-  load_rows<M, R>(w, i, r, nullptr);
-}
-
-template <typename M, typename R> const Instruction *load(Warp &w, const Instruction *i) {
+[[gnu::noinline]] const Instruction *load(Warp &w, const Instruction *i) {
   load_new<M, R>(w, i);
   return follow(w, i);
 }
 
-// Everything but the access itself is another function, so that this one needs no frame on the stack.
+template <typename M, typename R>
+[[gnu::noinline]] const Instruction *load_counted(Warp &w, const Instruction *i, const Reach &r) {
+  if (!r.is_shared)
+    count_global(w, r, r.lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count,
+                 AccessKind::load);
+  load_rows<M, R>(w, i, r, nullptr);
+  return follow(w, i);
+}
+
+// Everything but the most frequent access is another function, so that this one needs no frame on the stack.
 template <typename M, typename R> const Instruction *load_known(Warp &w, const Instruction *i) {
   const Reach *r = known_reach(w, i, AccessKind::load);
   if (!r)
-    load_new<M, R>(w, i);
-  else if (r->is_shared)
-    load_rows<M, R>(w, i, *r, nullptr);
-  else
-    load_counted<M, R>(w, i, *r);
+    return load<M, R>(w, i);
+  if (!r->is_shared || !is_whole_row(i, *r))
+    return load_counted<M, R>(w, i, *r);
+  load_whole_row<M>(w.row<R>(i->destination), *r, r->lowest + static_cast<u64>(i->immediate));
   return follow(w, i);
 }
 
@@ -220,22 +227,24 @@ template <typename M, typename R> [[gnu::noinline]] void store_new(Warp &w, cons
   store_rows<M, R>(w, i, r, at.address);
 }
 
-template <typename M, typename R> const Instruction *store(Warp &w, const Instruction *i) {
+template <typename M, typename R>
+[[gnu::noinline]] const Instruction *store(Warp &w, const Instruction *i) {
   store_new<M, R>(w, i);
+  return follow(w, i);
+}
+
+template <typename M, typename R>
+[[gnu::noinline]] const Instruction *store_counted(Warp &w, const Instruction *i, const Reach &r) {
+  if (!r.is_shared)
+    count_global(w, r, r.lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count,
+                 AccessKind::store);
+  store_rows<M, R>(w, i, r, nullptr);
   return follow(w, i);
 }
 
 template <typename M, typename R> const Instruction *store_known(Warp &w, const Instruction *i) {
   const Reach *r = known_reach(w, i, AccessKind::store);
-  if (!r) {
-    store_new<M, R>(w, i);
-  } else {
-    if (!r->is_shared)
-      count_global(w, *r, r->lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count,
-                   AccessKind::store);
-    store_rows<M, R>(w, i, *r, nullptr);
-  }
-  return follow(w, i);
+  return r ? store_counted<M, R>(w, i, *r) : store<M, R>(w, i);
 }
 
 // A parameter of the kernel at a fixed place: the same for all lanes.

@@ -36,41 +36,53 @@ inline bool is_one_place(const Reach &r) {
   return r.pattern == Pattern::uniform || r.pattern == Pattern::pieces_uniform;
 }
 
-template <typename T, bool OnePlace> inline auto factor(const Reach &r, const Instruction *i, u32 lane) {
-  constexpr u32 piece = lanes_of_piece;
-  u64 at = r.lowest + static_cast<u64>(i->immediate) + r.offset[lane / piece * piece];
-  const T *from = reinterpret_cast<const T *>(at);
+// Where the pieces of a factor are, without the offset of the instruction.
+struct Places {
+  u64 piece[lanes_per_warp / lanes_of_piece];
+  explicit Places(const Reach &r) {
+    for (u32 p = 0; p < lanes_per_warp; p += lanes_of_piece)
+      piece[p / lanes_of_piece] = r.lowest + r.offset[p];
+  }
+};
+template <typename T, bool OnePlace> inline auto factor(const Places &places, const Instruction *i, u32 lane) {
+  const T *from =
+      reinterpret_cast<const T *>(places.piece[lane / lanes_of_piece] + static_cast<u64>(i->immediate));
   if constexpr (OnePlace)
     return read_one(from);
   else
-    return read(from + lane % piece);
+    return read(from + lane % lanes_of_piece);
+}
+inline bool is_inside([[maybe_unused]] const Reach &r, [[maybe_unused]] const Instruction *i) {
+#ifdef EMULATOR_UNCHECKED
+  return true;
+#else
+  return static_cast<u64>(i->immediate) + r.origin <= r.room;
+#endif
 }
 
-// The chain that begins with `i`, as long as both factors stay as regular as the first ones. Answers the last
-// multiply-add that was done.
+// The chain that begins with `i`, as long as its loads are inside. Answers the last multiply-add that was
+// done. All loads of a chain have their addresses where those of the first product have theirs.
 template <typename T, bool OneX, bool OneY>
-const Instruction *run_chain(Warp &w, const Instruction *i, const Reach *x, const Reach *y) {
+const Instruction *run_chain(Warp &w, const Instruction *i, const Reach &x, const Reach &y) {
   constexpr u32 at_once = 32 / sizeof(T), parts = lanes_per_warp / at_once;
+  const Places at_x(x), at_y(y);
   const T *c = w.row<T>(i[2].c);
   decltype(read(c)) sum[parts];
 #pragma GCC unroll 8
   for (u32 p = 0; p < parts; ++p)
     sum[p] = read(c + p * at_once);
-  for (;;) {
-    count_repeat(w, i, AccessKind::load);
-    count_repeat(w, i + 1, AccessKind::load);
+  u64 products = 0;
+  for (;; i += 3) {
+    ++products;
 #pragma GCC unroll 8
     for (u32 p = 0; p < parts; ++p)
-      sum[p] = multiply_add(factor<T, OneX>(*x, i, p * at_once), factor<T, OneY>(*y, i + 1, p * at_once),
+      sum[p] = multiply_add(factor<T, OneX>(at_x, i, p * at_once), factor<T, OneY>(at_y, i + 1, p * at_once),
                             sum[p]);
-    if (!i[2].is_carried_on)
+    if (!i[2].is_carried_on || !is_inside(x, i + 3) || !is_inside(y, i + 4))
       break;
-    x = regular_reach(w, i + 3);
-    y = regular_reach(w, i + 4);
-    if (!x || !y || is_one_place(*x) != OneX || is_one_place(*y) != OneY)
-      break;
-    i += 3;
   }
+  count_repeats(w, i, AccessKind::load, products);
+  count_repeats(w, i + 1, AccessKind::load, products);
   T *d = w.row<T>(i[2].destination);
 #pragma GCC unroll 8
   for (u32 p = 0; p < parts; ++p)
@@ -84,9 +96,9 @@ template <typename T> const Instruction *products(Warp &w, const Instruction *i)
   if (!x || !y)
     return i->inner(w, i);
   if (is_one_place(*x))
-    i = is_one_place(*y) ? run_chain<T, true, true>(w, i, x, y) : run_chain<T, true, false>(w, i, x, y);
+    i = is_one_place(*y) ? run_chain<T, true, true>(w, i, *x, *y) : run_chain<T, true, false>(w, i, *x, *y);
   else
-    i = is_one_place(*y) ? run_chain<T, false, true>(w, i, x, y) : run_chain<T, false, false>(w, i, x, y);
+    i = is_one_place(*y) ? run_chain<T, false, true>(w, i, *x, *y) : run_chain<T, false, false>(w, i, *x, *y);
   return follow(w, i);
 }
 

@@ -48,6 +48,7 @@ struct Instruction {
   uint32_t extra = 0;                  // first of further operands in Program::extra
   uint16_t count = 0; // PTX instructions since the last control instruction, this one included
   bool is_warp_barrier = false; // bar.warp: lanes may wait for each other at different ones
+  bool of_system = false;       // an atomic operation that the host must see as one
   bool is_carried_on = false;   // a sum of products: the next instructions add to it, and nothing else reads it
 };
 
