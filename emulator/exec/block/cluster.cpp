@@ -48,6 +48,10 @@ void Cluster::start(uint64_t linear_index) {
   vain_wakes_ = 0;
   if (pending)
     pending->start(index);
+  if (blocks.size() == 1) {
+    blocks[0]->start(linear_index);
+    return;
+  }
   const Dim3 &grid = launch->request->grid, &size = launch->request->cluster;
   uint32_t first[3];
   cluster_position(*launch->request, index, first);

@@ -14,7 +14,7 @@ using ptx::Space;
 // What CUDA allows is 32,764; anything far beyond it is a damaged text.
 constexpr uint64_t most_parameter_bytes = 1 << 16;
 
-void decode(const ptx::Function &kernel, Layout layout, DecodeOptions options, Program &program) {
+void decode(const ptx::Function &kernel, Layout layout, const CodeForm &form, Program &program) {
   std::vector<Unit> units = find_units(*layout.module, kernel);
   for (const Unit &unit : units) {
     layout.function_index[unit.function] = static_cast<uint32_t>(program.functions.size());
@@ -31,14 +31,14 @@ void decode(const ptx::Function &kernel, Layout layout, DecodeOptions options, P
   std::vector<std::vector<std::vector<uint32_t>>> tables;
   for (size_t u = 0; u < units.size(); ++u) {
     Lowering lowering(*units[u].body, static_cast<uint32_t>(u), layout, values, program);
-    if (options.fuse_multiply_add)
+    if (form.fuse_multiply_add)
       lowering.fuse();
-    if (options.defer)
+    if (form.defer)
       lowering.defer();
     lowered.push_back(lowering.lower());
     tables.push_back(lowering.tables());
   }
-  Assembler assembler(values, program);
+  Assembler assembler(values, form.stepwise, program);
   uint32_t end = values.place_shared(program, 0);
   for (size_t u = 0; u < units.size(); ++u) {
     std::vector<BasicBlock> blocks = find_blocks(lowered[u], tables[u]);
@@ -98,7 +98,7 @@ void describe(const ptx::Module &module, const ptx::Function &kernel, KernelInfo
 
 std::unique_ptr<Program> decode_kernel(const ptx::Module &module, const ptx::Function &kernel,
                                        const std::function<uint64_t(const ptx::Variable &)> &global_address,
-                                       DecodeOptions options) {
+                                       const CodeForm &form) {
   auto program = std::make_unique<Program>();
   describe(module, kernel, program->info);
   try {
@@ -107,7 +107,7 @@ std::unique_ptr<Program> decode_kernel(const ptx::Module &module, const ptx::Fun
     Layout layout;
     layout.module = &module;
     layout.global_address = global_address;
-    decode(kernel, std::move(layout), options, *program);
+    decode(kernel, std::move(layout), form, *program);
   } catch (const Unsupported &what) {
     program->info.unsupported = what.what;
     program->info.unsupported_line = what.ptx_line;

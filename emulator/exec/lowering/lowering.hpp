@@ -79,6 +79,7 @@ private:
     ptx::Type type = ptx::Type::none;
     bool cluster = false; // .shared::cluster: perhaps of another block
     bool ordered = false; // volatile, relaxed, acquire, release
+    bool system = false;  // .sys: with the host
     std::vector<std::string_view> rest;
   };
   void instruction();

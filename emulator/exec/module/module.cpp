@@ -133,25 +133,24 @@ private:
   }
 
   // The codes of a kernel live side by side: which one runs is the launch's to say.
-  const Program *decoded(std::string_view name, DecodeOptions options) const {
+  const Program *decoded(std::string_view name, const CodeForm &form) const {
     auto found = module_->text().names.find(name);
     const ptx::Function *function =
         found == module_->text().names.end() ? nullptr : found->second.symbol.function;
     if (!function || !function->is_entry || function->is_extern)
       return nullptr;
     std::lock_guard<std::mutex> hold(lock_);
-    std::unique_ptr<Program> &program = programs_[{function, options.fuse_multiply_add, options.defer}];
+    std::unique_ptr<Program> &program = programs_[{function, form}];
     if (!program)
       program = decode_kernel(
-          module_->text(), *function, [this](const ptx::Variable &v) { return address_of(v); },
-          options);
+          module_->text(), *function, [this](const ptx::Variable &v) { return address_of(v); }, form);
     return program.get();
   }
 
   std::shared_ptr<const ParsedModule> module_;
   std::map<const ptx::Variable *, uint64_t> addresses_;
   mutable std::mutex lock_;
-  mutable std::map<std::tuple<const ptx::Function *, bool, bool>, std::unique_ptr<Program>> programs_;
+  mutable std::map<std::pair<const ptx::Function *, CodeForm>, std::unique_ptr<Program>> programs_;
 };
 
 constexpr size_t grid_workspace_bytes = 4096;
@@ -170,7 +169,9 @@ uint32_t crc32(std::string_view text) {
 
 LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchRequest &request,
                                     MemoryMap &memory) const {
-  const Program *program = decoded(kernel.name, {request.fuse_multiply_add, request.deferred});
+  // With a seed another warp may go on after any instruction, as with `interleave`.
+  const bool stepwise = request.interleave != 0 || (request.deferred && request.deferred_seed != 0);
+  const Program *program = decoded(kernel.name, {request.fuse_multiply_add, stepwise, request.deferred});
   LaunchResult refused;
   refused.status = LaunchStatus::illegal_instruction;
   if (!program || !program->info.unsupported.empty()) {
