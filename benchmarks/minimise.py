@@ -25,7 +25,7 @@ from figures import Figure, finish
 from replay.snapshot.schema import Census, Kernel, ParameterSlot
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "tests" / "unit"))
+sys.path.append(str(HERE.parent / "tests" / "unit" / "helpers"))
 from snapshot_factory import SnapshotFactory  # noqa: E402
 
 ADDRESS, PAGE_BYTES, CALLS = 0x10_0000_0000, 4096, 40

@@ -27,7 +27,7 @@ from replay.api.vocabulary import CopyFlag, Moment, RecordKind
 from replay.raw.checksum import crc32c
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "tests" / "unit"))
+sys.path.append(str(HERE.parent / "tests" / "unit" / "helpers"))
 from raw_writer import RawWriter  # noqa: E402
 
 PIECE_BYTES = 256 << 10

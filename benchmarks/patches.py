@@ -22,7 +22,7 @@ from replay.api.vocabulary import Moment
 from replay.pack import pack
 from replay.pack.contents import copies
 from replay.snapshot.contents import Snapshot
-from tests.unit.raw_writer import RawWriter, word
+from tests.unit.helpers.raw_writer import RawWriter, word
 
 BASE = 0x10_0000_0000
 

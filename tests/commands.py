@@ -1,11 +1,13 @@
 """`replay` commands in processes forked from one that has imported replay already: none pays for the imports again.
 
 Run as a program, this file is that process. It is for commands that run to their end; one that is killed, or whose
-start is tested, is started by its command line.
+start is tested, is started by its command line. The workers of these commands are forked, too (`workers.py`), and so
+are those of replays in the test process itself.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -13,17 +15,26 @@ import json
 import os
 import pkgutil
 import resource
+import select
 import selectors
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NoReturn
+
+HERE = str(Path(__file__).resolve().parent)
+sys.path.insert(0, HERE)  # which Python leaves out with PYTHONSAFEPATH
+
+import workers  # noqa: E402
 
 COMMAND = [sys.executable, "-m", "replay"]
 _MESSAGE_BYTES = 1 << 20
+_MOST_FILES = 64
 
 
 class Commands:
@@ -51,14 +62,14 @@ class Commands:
     ) -> subprocess.CompletedProcess[str]:
         """`replay ARGUMENTS`, as subprocess.run would answer with captured text. Raises subprocess.TimeoutExpired."""
         environment = dict(os.environ if env is None else env)
-        request = json.dumps([arguments, str(cwd), environment, address_space_bytes])
         (typed, writer), (output, stdout), (errors, stderr) = (os.pipe() for _ in range(3))
         os.write(writer, input.encode())
         os.close(writer)
-        socket.send_fds(self._server, [request.encode()], [typed, stdout, stderr])
+        command = self._fork(
+            "command", [arguments, address_space_bytes], cwd, environment, {0: typed, 1: stdout, 2: stderr}
+        )
         for end in (typed, stdout, stderr):
             os.close(end)
-        command = self._answer()
         late = False
         try:
             texts = _read_to_the_end([output, errors], time.monotonic() + timeout_s)
@@ -72,6 +83,31 @@ class Commands:
         if late:
             raise subprocess.TimeoutExpired([*COMMAND, *arguments], timeout_s)
         return subprocess.CompletedProcess([*COMMAND, *arguments], status, *texts)
+
+    def fork_worker(
+        self, library: str, environment: Mapping[str, str], files: Mapping[int, int]
+    ) -> workers.Worker:
+        """A worker of this process. While it lives no other process can be asked for."""
+        pid = self._fork("worker", library, Path.cwd(), environment, files)
+
+        def ended(timeout_s: float | None) -> int | None:
+            ready, _, _ = select.select([self._server], [], [], timeout_s)
+            return self._answer() if ready else None
+
+        return workers.Worker(pid, self._process.pid, ended)
+
+    def _fork(
+        self,
+        kind: str,
+        details: object,
+        folder: Path,
+        environment: Mapping[str, str],
+        files: Mapping[int, int],
+    ) -> int:
+        """The process id. files: number in the process -> here."""
+        request = json.dumps([kind, details, str(folder), dict(environment), list(files)])
+        socket.send_fds(self._server, [request.encode()], list(files.values()))
+        return self._answer()
 
     def _answer(self) -> int:
         with contextlib.suppress(ConnectionResetError):
@@ -103,46 +139,64 @@ def _read_to_the_end(files: Sequence[int], deadline: float) -> list[str]:
 
 
 def _import_replay() -> None:
-    """All that a command can import, but for what belongs to other processes."""
+    """All that a command and its workers can import, but for what belongs to other processes."""
     import replay
 
     for module in pkgutil.walk_packages(replay.__path__, "replay."):
-        if not {"engine", "hook", "__main__"} & {*module.name.split(".")}:
+        if not {"hook", "__main__"} & {*module.name.split(".")}:
             importlib.import_module(module.name)
     importlib.import_module("replay.cli").main(["info", "--help"])  # brings what the parser imports late
+    importlib.import_module("cuda.bindings.driver")  # as the driver does: that loads no driver yet
 
 
-def _serve(requests: socket.socket) -> int | None:
-    """The exit status of a command, in its process; None in the server, when there are no more requests."""
+def _serve(requests: socket.socket) -> None:
+    """Returns when there are no more requests. Never in a process that is forked."""
     while True:
-        request, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, 3)
+        request, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, _MOST_FILES)
         if not request:
-            return None
+            return
         if (command := os.fork()) == 0:
             requests.close()
-            for number, file in enumerate(files):
-                os.dup2(file, number)
-                os.close(file)
-            return _run(*json.loads(request))
+            kind, details, folder, environment, numbers = json.loads(request)
+            os.chdir(folder)
+            named = dict(zip(numbers, files, strict=True))
+            if kind == "worker":
+                workers.become(details, environment, named)
+            _run(details, environment, named)
         for file in files:
             os.close(file)
         requests.send(str(command).encode())
         requests.send(str(os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])).encode())
 
 
-def _run(arguments: list[str], folder: str, environment: dict[str, str], address_space_bytes: int) -> int:
+def _run(details: list[Any], environment: Mapping[str, str], files: Mapping[int, int]) -> NoReturn:
+    arguments, address_space_bytes = details
+    for number, file in files.items():
+        os.dup2(file, number)
+        os.close(file)
     resource.setrlimit(resource.RLIMIT_AS, (address_space_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
     main = importlib.import_module("replay.__main__")
     sys.argv = [str(main.__file__), *arguments]
-    status: int = main.run()
-    return status
+    try:
+        status: int = main.run()
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else 1
+    # As Python ends, but that it does not take every module apart, which would copy all of them.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        status = 120
+    os._exit(status)
 
 
 if __name__ == "__main__":
-    sys.path[:] = [place for place in sys.path if place != str(Path(__file__).resolve().parent)]
+    sys.path[:] = [place for place in sys.path if place != HERE]
     _import_replay()
+    workers.use(workers.fork_here)
     gc.freeze()  # or a collection in a command would copy all of it
-    sys.exit(_serve(socket.socket(fileno=int(sys.argv[1]))))
+    _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import commands as forked  # noqa: E402
 import toolchain  # noqa: E402
+import workers  # noqa: E402
 
 from replay.run.supervisor import WorkerProcess  # noqa: E402
 
@@ -41,6 +42,12 @@ def commands() -> Iterator[forked.Commands]:
     started = forked.Commands()
     yield started
     started.close()
+
+
+@pytest.fixture
+def started_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workers of this test's replays are started, as replay starts them, and not forked."""
+    monkeypatch.setenv(workers.STARTED, "1")
 
 
 @pytest.fixture

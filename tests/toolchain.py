@@ -24,7 +24,8 @@ COMPILE_TIMEOUT_S = 300
 KEPT_UNUSED_S = 7 * 24 * 3600
 OLDEST = (12, 0)  # programs of earlier runtimes load modules through a private table
 BuiltOnce = Callable[[str, Callable[[Path], object]], Path]
-_READ_BY_COMPILERS = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp"}
+_COMPILED = {".c", ".cc", ".cpp", ".cu"}
+_INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"\n]+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ class Programs:
             if done.returncode != 0:
                 raise CompileError(f"$ {' '.join(command)}\n{done.stdout}{done.stderr}")
 
-        return once(self.folder / _name([*command, output, self.nvcc.build], sources), build) / output
+        words = [*compiler, *flags, *libraries, output, self.nvcc.build]
+        return once(self.folder / _name(words, sources), build) / output
 
     def forget_unused(self) -> None:
         """Remove what no session has asked for in a week."""
@@ -150,17 +152,29 @@ class Programs:
         )
 
 
-def _name(command: Sequence[str], sources: Sequence[Path]) -> str:
-    """Sources may include whatever is beside them."""
-    digest = hashlib.sha256(repr(command).encode())
-    folders = {folder for source in sources for folder in (source.parent, source.parent.parent)}
-    beside = {
-        file for folder in folders for file in folder.iterdir() if file.suffix in {".h", ".hpp", ".cuh"}
-    }
-    for file in sorted({*sources, *beside}):
-        if file.suffix in _READ_BY_COMPILERS:
-            digest.update(repr((file.name, file.read_bytes())).encode())
+def _name(words: Sequence[str], sources: Sequence[Path]) -> str:
+    """Of equal sources it is the same wherever they are: a test writes its own into a folder of its own."""
+    texts = {source for source in sources if source.suffix in _COMPILED}
+    names = [source.name if source in texts else str(source) for source in sources]
+    digest = hashlib.sha256(repr([*words, *names]).encode())
+    for file in sorted(_with_included(texts), key=lambda file: file.name):
+        digest.update(repr((file.name, file.read_bytes())).encode())
     return f"{sources[0].stem}-{digest.hexdigest()[:20]}"
+
+
+def _with_included(sources: set[Path]) -> set[Path]:
+    """These, and all files that they name in `#include "..."` and that are there."""
+    files: set[Path] = set()
+    new = sources
+    while new:
+        files |= new
+        named = {
+            (file.parent / name.decode()).resolve()
+            for file in new
+            for name in _INCLUDE.findall(file.read_bytes())
+        }
+        new = {file for file in named if file.is_file()} - files
+    return files
 
 
 def once(place: Path, build: Callable[[Path], object]) -> Path:

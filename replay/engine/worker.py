@@ -24,7 +24,14 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Entry point of the process. Exits 0 after a result, an error or a taken address was sent."""
-    request = json.loads(sys.stdin.buffer.read())
+    # While the request is still being made
+    import replay.engine.placing.memory
+    import replay.engine.relocation.shift  # noqa: F401
+
+    asked = sys.stdin.buffer.read()
+    if not asked:
+        os._exit(0)  # nobody needs this worker
+    request = json.loads(asked)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != request["parent"]:
         os._exit(1)

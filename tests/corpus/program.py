@@ -41,8 +41,9 @@ def all_programs() -> list[Program]:
     """Every program of the corpus, one entry for each architecture it asks for."""
     found = []
     for kind, suffix in SUFFIXES.items():
-        for source in sorted((HERE / kind).glob(f"*{suffix}")):
-            found += _read(kind, source)
+        for source in sorted((HERE / kind).rglob(f"*{suffix}")):
+            if source.parent.name != "parts":
+                found += _read(kind, source)
     return found
 
 

@@ -67,7 +67,8 @@ def fresh(emulator_dir: Path) -> Fresh:
         environment.setdefault("REPLAY_EMULATOR_QUIET", "0")
         prelude = f"from driver_api import *\nd = Driver({str(emulator_dir / 'libcuda.so.1')!r})\nd.start()\n"
         done = subprocess.run(
-            [sys.executable, "-c", prelude + textwrap.dedent(script)],
+            # Without site packages, which take longer to be found than most scripts take.
+            [sys.executable, "-S", "-c", prelude + textwrap.dedent(script)],
             env=environment,
             capture_output=True,
             text=True,

@@ -15,11 +15,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # which Python leaves out with PYTHONSAFEPATH
 
-import claims_kernels  # noqa: E402
-import claims_memory  # noqa: E402
-from asked_driver import apart  # noqa: E402
+from questions import kernels, memory  # noqa: E402
+from questions.driver import apart  # noqa: E402
 
-CLAIMS: dict[str, Callable[[], dict[str, Any]]] = {**claims_memory.CLAIMS, **claims_kernels.CLAIMS}
+CLAIMS: dict[str, Callable[[], dict[str, Any]]] = {**memory.CLAIMS, **kernels.CLAIMS}
 
 
 def main() -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # which Python leaves out with PYTHONSAFEPATH
 
-from capturing import (  # noqa: E402
+from checks.capturing import (  # noqa: E402
     array_steps,
     end_to_end_steps,
     incremental_step,
@@ -21,12 +21,9 @@ from capturing import (  # noqa: E402
     sample_steps,
     stack_steps,
 )
-from claiming import claim_steps  # noqa: E402
-from figures import fidelity_steps, hold_step, noise_step, rate_step  # noqa: E402
-from machine import REPOSITORY, Machine  # noqa: E402
-from page import page  # noqa: E402
-from record import Record  # noqa: E402
-from replaying import (  # noqa: E402
+from checks.claiming import claim_steps  # noqa: E402
+from checks.figures import fidelity_steps, hold_step, noise_step, rate_step  # noqa: E402
+from checks.replaying import (  # noqa: E402
     cross_step,
     export_step,
     output_step,
@@ -38,7 +35,7 @@ from replaying import (  # noqa: E402
     verdict_steps,
     window_step,
 )
-from surroundings import (  # noqa: E402
+from checks.surroundings import (  # noqa: E402
     address_step,
     build_step,
     driver_step,
@@ -52,6 +49,9 @@ from surroundings import (  # noqa: E402
     tensor_memory_step,
     texture_step,
 )
+from machine import REPOSITORY, Machine  # noqa: E402
+from page import page  # noqa: E402
+from record import Record  # noqa: E402
 
 TOTAL_S = 520.0
 FIRST = ("environment", "packages", "driver", "build")

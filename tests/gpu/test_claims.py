@@ -16,8 +16,8 @@ import pytest
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-import asked_driver  # noqa: E402
 from claims import CLAIMS  # noqa: E402
+from questions import driver  # noqa: E402
 
 # What the CPU driver checks more strictly than a device, keeps in memory of the process, lacks, or does not time.
 NOT_OF_THE_CPU_DRIVER = {"GT-PAST-END", "GT-HOST-WRITES", "GT-PLANE-FORMATS", "GT-SHARED-PASSES"}
@@ -54,8 +54,8 @@ def test_each_claim_answers_on_the_cpu_driver(emulator_dir: Path, devices: str) 
 
 
 def test_a_question_that_crashes_or_hangs_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked_driver, "WAIT_S", 1)
-    assert asked_driver.apart(lambda: os.kill(os.getpid(), signal.SIGSEGV)) == "signal 11"
-    assert asked_driver.apart(time.sleep, 60) == "signal 14"
-    assert asked_driver.apart(lambda: 1 // 0).startswith("ZeroDivisionError")
-    assert asked_driver.apart(lambda: {"a": [1, None]}) == {"a": [1, None]}
+    monkeypatch.setattr(driver, "WAIT_S", 1)
+    assert driver.apart(lambda: os.kill(os.getpid(), signal.SIGSEGV)) == "signal 11"
+    assert driver.apart(time.sleep, 60) == "signal 14"
+    assert driver.apart(lambda: 1 // 0).startswith("ZeroDivisionError")
+    assert driver.apart(lambda: {"a": [1, None]}) == {"a": [1, None]}

@@ -67,7 +67,7 @@ def _functions_text(written_by_hand: set[str]) -> str:
 
 def compile_c(source: Path, output: Path, *flags: str) -> Path:
     output.parent.mkdir(parents=True, exist_ok=True)
-    command = [COMPILER, "-std=gnu11", "-O1", "-g", "-w", str(source), "-o", str(output), *flags]
+    command = [COMPILER, "-std=gnu11", "-O0", "-g", "-w", str(source), "-o", str(output), *flags]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workers
 
+from replay import drivers
 from replay.results.schema import RunResult
-from replay.run import supervisor
+from replay.run import parent, supervisor
 from replay.run.parent import RunOptions, run_snapshot
+from replay.run.supervisor import WorkerProcess
 from replay.snapshot.own import remember
 from replay.timing.stopping import StoppingParameters
 
-from .saxpy_snapshot import write_snapshot
-from .snapshot_factory import SnapshotFactory
+from .helpers.saxpy_snapshot import write_snapshot
+from .helpers.snapshot_factory import SnapshotFactory
 
 FEW_SAMPLES = StoppingParameters(fixed_samples=3)
 
@@ -29,6 +32,13 @@ def snapshot(tmp_path: Path) -> Path:
 def emulator(emulator_dir: Path) -> str:
     """The folder of the CPU driver, as `--driver` takes it."""
     return str(emulator_dir)
+
+
+@pytest.fixture(autouse=True)
+def forked_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that this process would start are forked from the process of `commands`."""
+    monkeypatch.setattr(WorkerProcess, "_start", WorkerProcess._start)  # put back at the end
+    workers.use(lambda *words: request.getfixturevalue("commands").fork_worker(*words))
 
 
 @pytest.fixture
@@ -49,6 +59,22 @@ def replayed(tmp_path: Path, emulator: str) -> Callable[..., RunResult]:
         return run_snapshot(
             path, RunOptions(**{"driver": emulator, "timing": timing, "timeout_s": 60, **options})
         )
+
+    return run
+
+
+@pytest.fixture
+def measured(tmp_path: Path, emulator: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunResult]:
+    """The way of a real device, walked on the CPU driver: what it measures means nothing, so it is not warmed up for
+    long."""
+    library = Path(emulator) / "libcuda.so.1"
+    chosen = drivers.Driver("system", library, library.parent, emulated=False)
+    monkeypatch.setattr(parent, "find_driver", lambda choice: chosen)
+
+    def run(factory: SnapshotFactory, *, samples: int = 2, **options: Any) -> RunResult:
+        path = factory.write(tmp_path / "x.rsnap")
+        timing = StoppingParameters(fixed_samples=samples, maximum_wall_ns=200_000_000)
+        return run_snapshot(path, RunOptions(**{"timing": timing, "timeout_s": 30, **options}))
 
     return run
 

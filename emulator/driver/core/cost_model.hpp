@@ -26,7 +26,7 @@ constexpr uint64_t sector_bytes = 32;
 constexpr double slow_class_weight =
     4.0; // float64, conversion, special_function, atomic: a quarter of the rate
 // Products of matrices that a multiprocessor finishes in a cycle, by MatrixKind.
-constexpr double matrix_products_per_cycle[matrix_kinds] = {1024, 512, 64, 2048, 2048, 4096, 16384};
+constexpr double matrix_products_per_cycle[matrix_kinds] = {1024, 512, 64, 2048, 4096, 2048, 4096, 16384};
 } // namespace cost
 
 // How a grid meets the multiprocessors.

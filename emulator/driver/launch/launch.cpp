@@ -141,6 +141,8 @@ Outcome KernelOperation::run(uint64_t number) const {
   request.shared_unit_bytes = where->device.architecture.shared_unit_bytes();
   request.exact_shared = settings().exact_shared;
   request.interleave = settings().interleave;
+  request.deferred = settings().deferred;
+  request.deferred_seed = settings().deferred_seed;
   request.record_touched = !settings().touched.empty();
   std::shared_ptr<MemoryMap> memory;
   {

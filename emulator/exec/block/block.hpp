@@ -35,6 +35,7 @@ private:
 };
 
 struct Cluster;
+class PendingOperations;
 
 struct Block {
   enum class State : uint8_t { done, exhausted, stuck };
@@ -45,6 +46,10 @@ struct Block {
   std::vector<Warp> warps;
   Barrier barriers[barriers_per_block];
   Buffer registers, shared, local;
+  // Where asynchronous operations are deferred: what of shared memory, and of registers that wgmma takes, they
+  // see, which a fence has made visible to them or they have written themselves.
+  Buffer fenced_shared, fenced_registers;
+  PendingOperations *pending = nullptr; // of the cluster
   uint64_t index = 0;        // linear
   uint32_t position[3] = {}; // %ctaid
   uint32_t live_threads = 0;
@@ -63,6 +68,12 @@ struct Block {
   const Instruction *arrive(Warp &warp, const Instruction *i);
   void threads_left(uint32_t count);
   TensorMemory &tensor();
+
+  // The bytes of a row that wgmma takes as it sees them.
+  uint8_t *fenced_row(const Warp &warp, uint32_t offset) const {
+    return fenced_registers.data() + (warp.registers - registers.data()) + offset;
+  }
+  void fence_registers(const Warp &warp);
 
 private:
   void complete(uint32_t id);

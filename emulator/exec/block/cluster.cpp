@@ -1,6 +1,9 @@
 #include "exec/block/cluster.hpp"
 
 #include <cstdio>
+#include <cstring>
+
+#include "exec/block/pending.hpp"
 
 namespace emulator {
 
@@ -16,6 +19,9 @@ uint64_t blocks_per_cluster(const LaunchRequest &request) {
   return uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z;
 }
 
+Cluster::Cluster() = default;
+Cluster::~Cluster() = default;
+
 void cluster_position(const LaunchRequest &request, uint64_t cluster, uint32_t (&position)[3]) {
   const Dim3 &grid = request.grid, &size = request.cluster;
   uint64_t columns = grid.x / size.x, rows = grid.y / size.y;
@@ -26,10 +32,13 @@ void cluster_position(const LaunchRequest &request, uint64_t cluster, uint32_t (
 
 void Cluster::prepare(const Launch &of, Worker &by) {
   launch = &of;
+  if (of.request->deferred)
+    pending = std::make_unique<PendingOperations>(of.request->deferred_seed);
   for (uint64_t rank = 0; rank < blocks_per_cluster(*of.request); ++rank) {
     blocks.push_back(std::make_unique<Block>());
     blocks.back()->prepare(of, by);
     blocks.back()->cluster = this;
+    blocks.back()->pending = pending.get();
   }
 }
 
@@ -37,6 +46,12 @@ void Cluster::start(uint64_t linear_index) {
   index = linear_index;
   arrived_ = 0;
   vain_wakes_ = 0;
+  if (pending)
+    pending->start(index);
+  if (blocks.size() == 1) {
+    blocks[0]->start(linear_index);
+    return;
+  }
   const Dim3 &grid = launch->request->grid, &size = launch->request->cluster;
   uint32_t first[3];
   cluster_position(*launch->request, index, first);
@@ -64,14 +79,19 @@ bool Cluster::run(int64_t instructions_per_warp) {
       most += instructions_per_warp * static_cast<int64_t>(block->warps.size());
       done &= state == Block::State::done;
     }
-    if (done)
+    if (done) {
+      if (pending)
+        pending->finish_all();
       return true;
-    if (exhausted || spent > most)
+    }
+    if (exhausted || spent > most) {
+      finish_awaited(); // somebody may spin until those that wait get further
       return false;
+    }
     bool ready = false;
     for (auto &block : blocks)
       ready |= block->can_run();
-    if (!ready && !wake_in_vain())
+    if (!ready && !finish_awaited() && !wake_in_vain())
       report_deadlock();
   }
 }
@@ -116,6 +136,40 @@ void Cluster::phase_completed(uint64_t mbarrier) {
             return group.barrier == waits_for_mbarrier && group.awaited.address == mbarrier;
           },
           false);
+}
+
+// One of the operations that lanes wait for through an mbarrier.
+bool Cluster::finish_awaited() {
+  if (!pending)
+    return false;
+  for (auto &block : blocks)
+    for (Warp &warp : block->warps)
+      for (const WaitingGroup &group : warp.waiting)
+        if (group.barrier == waits_for_mbarrier && pending->finish_for(group.awaited.address))
+          return true;
+  return false;
+}
+
+void Cluster::fence_shared() {
+  for (auto &block : blocks)
+    std::memcpy(block->fenced_shared.data(), block->shared.data(), block->fenced_shared.size());
+}
+
+uint64_t Cluster::fenced_distance(uint64_t address) const {
+  const Block *holder = pending ? block_at(address, 1) : nullptr;
+  return holder ? reinterpret_cast<uint64_t>(holder->fenced_shared.data()) - holder->warps[0].shared_base : 0;
+}
+
+uint64_t Cluster::distance_to_fenced(uint64_t address, uint64_t bytes) const {
+  uint64_t distance = fenced_distance(address);
+  bool same = distance == 0 || std::memcmp(reinterpret_cast<const void *>(address),
+                                           reinterpret_cast<const void *>(address + distance), bytes) == 0;
+  return same ? 0 : distance;
+}
+
+void Cluster::written_asynchronously(uint64_t address, uint64_t bytes) {
+  if (uint64_t distance = fenced_distance(address))
+    std::memcpy(reinterpret_cast<void *>(address + distance), reinterpret_cast<const void *>(address), bytes);
 }
 
 bool Cluster::wake_in_vain() {

@@ -7,9 +7,13 @@
 namespace emulator {
 
 struct Cluster {
+  Cluster();
+  ~Cluster();
+
   const Launch *launch = nullptr;
   std::vector<std::unique_ptr<Block>> blocks; // by %cluster_ctarank
   uint64_t index = 0;                         // linear, in the grid of clusters
+  std::unique_ptr<PendingOperations> pending; // nullptr: asynchronous operations are done where they are issued
 
   // Takes the memory it needs; once, then any number of clusters run in it, one after the other.
   void prepare(const Launch &of, Worker &by);
@@ -31,6 +35,16 @@ struct Cluster {
   // The block whose shared memory holds [address, address + bytes), or nullptr.
   const Block *block_at(uint64_t address, uint64_t bytes) const;
 
+  // fence.proxy.async: asynchronous operations see shared memory as it is now.
+  void fence_shared();
+  // What to add to [address, address + bytes) for an asynchronous operation that is issued now: it reads what
+  // was fenced, if something else is there. 0 where nothing is deferred.
+  uint64_t distance_to_fenced(uint64_t address, uint64_t bytes) const;
+  // From an address in shared memory to where asynchronous operations see it; 0 where nothing is deferred.
+  uint64_t fenced_distance(uint64_t address) const;
+  // An asynchronous operation has written there.
+  void written_asynchronously(uint64_t address, uint64_t bytes);
+
   [[noreturn]] void report_timeout();
 
   // Columns of tensor memory have become free.
@@ -40,6 +54,7 @@ private:
   // Somebody got further: what waits for an mbarrier has not waited in vain.
   void progressed() { vain_wakes_ = 0; }
   bool wake_in_vain();
+  bool finish_awaited();
   [[noreturn]] void report_deadlock();
 
   uint32_t arrived_ = 0; // threads at barrier.cluster

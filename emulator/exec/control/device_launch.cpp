@@ -48,8 +48,8 @@ const ptx::Function *kernel_at(const Warp &w, uint64_t address) {
 
 } // namespace
 
-uint64_t parameter_buffer(Warp &w, uint32_t lane, uint64_t function, const Dim3 &grid,
-                          const Dim3 &block, uint32_t shared_bytes) {
+uint64_t parameter_buffer(Warp &w, uint32_t lane, uint64_t function, const Dim3 &grid, const Dim3 &block,
+                          uint32_t shared_bytes) {
   const ptx::Function *kernel = kernel_at(w, function);
   if (w.launch->request->depth >= most_depth)
     return failed(w, lane, max_depth_exceeded), 0;
@@ -64,7 +64,8 @@ uint64_t parameter_buffer(Warp &w, uint32_t lane, uint64_t function, const Dim3 
   uint64_t bytes = parameter_bytes(*kernel);
   uint64_t buffer = w.launch->memory->device_malloc(std::max<uint64_t>(bytes, 8));
   if (buffer != 0)
-    w.worker->parameter_buffers[buffer] = {kernel, grid, block, shared_bytes, std::vector<uint8_t>(bytes), false};
+    w.worker->parameter_buffers[buffer] = {kernel, grid, block, shared_bytes, std::vector<uint8_t>(bytes),
+                                           false};
   return buffer;
 }
 

@@ -87,8 +87,7 @@ void run_service(Warp &w, const Instruction *i, const Callee &callee) {
       break;
     case CalleeKind::last_error:
     case CalleeKind::peek_error:
-      give_back<uint32_t>(w, callee, lane,
-                          last_device_error(w, lane, callee.kind == CalleeKind::last_error));
+      give_back<uint32_t>(w, callee, lane, last_device_error(w, lane, callee.kind == CalleeKind::last_error));
       break;
     case CalleeKind::assertfail:
       report_assertion(w, i, callee);

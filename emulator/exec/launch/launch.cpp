@@ -11,6 +11,7 @@
 
 #include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/launch/alone.hpp"
 
 namespace emulator {
 
@@ -208,6 +209,7 @@ LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
   const Program &program = *launch.program;
   bool in_order =
       program.orders_blocks || program.has_side_effects || program.uses_clock || launch.request->cooperative;
+  Running running(launch, in_order);
   if (in_order)
     run_in_order(launch, outcome);
   else

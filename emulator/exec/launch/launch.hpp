@@ -4,8 +4,8 @@
 
 namespace emulator {
 
-// Runs a launch to its end. `status` is ok or what stopped it. `launched`: the grids that its threads have launched, in
-// that order.
+// Runs a launch to its end. `status` is ok or what stopped it. `launched`: the grids that its threads have
+// launched, in that order.
 LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched);
 
 } // namespace emulator

@@ -12,8 +12,8 @@ namespace emulator {
 // cudaErrorInvalidValue. The word that counts arrivals lies 4 bytes into the grid's workspace, where code
 // compiled with cooperative_groups.h has it too: its top bit flips when the last block has come.
 //
-// A stream or event of the device orders nothing that is not ordered anyway: what kernels launch runs in the order of
-// the launches, after the kernel. Its handle is a number that no stream of cuda_runtime_api.h has.
+// A stream or event of the device orders nothing that is not ordered anyway: what kernels launch runs in the
+// order of the launches, after the kernel. Its handle is a number that no stream of cuda_runtime_api.h has.
 //
 // The handle of a conditional node's value is the address of that value.
 inline constexpr std::string_view device_runtime_names[] = {"cudaCGGetIntrinsicHandle", "cudaCGSynchronize",

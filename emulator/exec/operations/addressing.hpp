@@ -55,16 +55,16 @@ template <typename Row, bool Strides>
       }
     }
     r.lowest = a0 + window;
-    if (differs == 0) {
-      r.pattern = Pattern::uniform;
-      r.span = bytes;
-      return;
-    }
-    if (gaps == 0 && low_lanes) {
-      r.pattern = Pattern::contiguous;
-      r.span = u64{bytes} * r.lanes;
-      return;
-    }
+    auto regular = [&](Pattern pattern, u32 step, u64 span) {
+      r.pattern = pattern;
+      r.span = span;
+      for (u32 p = 0; p < lanes_per_warp; p += lanes_of_piece)
+        r.offset[p] = p * step;
+    };
+    if (differs == 0)
+      return regular(Pattern::uniform, 0, bytes);
+    if (gaps == 0 && low_lanes)
+      return regular(Pattern::contiguous, bytes, u64{bytes} * r.lanes);
   }
   u64 too_far = 0;
   auto apart = [&](u32 l) {
@@ -107,8 +107,8 @@ template <typename Row, bool Strides>
   if (!whole)
     return;
   u32 differs = 0, gaps = 0;
-  for (u32 p = 0; p < lanes_per_warp; p += 8)
-    for (u32 l = p; l < p + 8; ++l) {
+  for (u32 p = 0; p < lanes_per_warp; p += lanes_of_piece)
+    for (u32 l = p; l < p + lanes_of_piece; ++l) {
       differs |= r.offset[l] ^ r.offset[p];
       gaps |= r.offset[l] ^ (r.offset[p] + (l - p) * bytes);
     }
@@ -260,25 +260,35 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
 }
 
 // What reach() would give for one of the later accesses through a row of addresses, when nothing but its own
-// offset tells it from one that was checked: the offset is checked, an access to shared memory is counted,
-// one to global memory is not. nullptr: reach() must look. The members of a slot agree in width, alignment
-// and state space.
-[[gnu::always_inline]] inline const Reach *known_reach(Warp &w, const Instruction *i, AccessKind kind) {
-  ReachSlots &slots = w.worker->reach;
+// offset tells it from one that was checked: the offset is checked, nothing is counted. nullptr: reach() must
+// look. The members of a slot agree in width, alignment and state space.
+[[gnu::always_inline]] inline const Reach *look_up_reach(Warp &w, const Instruction *i, AccessKind kind) {
+  const ReachSlots &slots = w.worker->reach;
   if (!(slots.known >> i->known_slot & 1))
     return nullptr;
-  Reach &r = slots.slot[i->known_slot - 1];
+  const Reach &r = slots.slot[i->known_slot - 1];
   if (r.checked != w.active || (kind == AccessKind::store && !r.writable))
     return nullptr;
 #ifndef EMULATOR_UNCHECKED
   if (static_cast<u64>(i->immediate) + r.origin > r.room)
     return nullptr;
 #endif
-#ifndef EMULATOR_UNCOUNTED
-  if (r.is_shared)
-    ++slots.repeats[i->known_slot - 1][kind == AccessKind::store];
-#endif
   return &r;
+}
+
+inline void count_repeats([[maybe_unused]] Warp &w, [[maybe_unused]] const Instruction *i,
+                          [[maybe_unused]] AccessKind kind, [[maybe_unused]] u64 times) {
+#ifndef EMULATOR_UNCOUNTED
+  w.worker->reach.repeats[i->known_slot - 1][kind == AccessKind::store] += times;
+#endif
+}
+
+// The same, with an access to shared memory counted; one to global memory is not.
+[[gnu::always_inline]] inline const Reach *known_reach(Warp &w, const Instruction *i, AccessKind kind) {
+  const Reach *r = look_up_reach(w, i, kind);
+  if (r && r->is_shared)
+    count_repeats(w, i, kind, 1);
+  return r;
 }
 
 // For accesses that take the lanes one by one: the address of each active lane, checked and counted.

@@ -13,6 +13,7 @@ void add_operations(OperationTable &table) {
   add_convert_half(table);
   add_convert_narrow(table);
   add_memory(table);
+  add_products(table);
   add_atomic(table);
   add_lanes(table);
   add_matrix_moves(table);

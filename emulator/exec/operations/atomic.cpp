@@ -1,5 +1,5 @@
-// atom and red: lanes take their turn in ascending order. Kernels with atomics run on one thread, but the
-// host and kernels of other streams may look at the same memory, so each access is atomic for them as well.
+// atom and red: lanes take their turn in ascending order. Kernels with atomics run on one thread. While kernels
+// of other streams run, and for those that name the host as well, each access is atomic for others, too.
 #include "exec/operations/addressing.hpp"
 #include "exec/operations/half_functions.hpp"
 
@@ -65,16 +65,39 @@ inline bool is_own_shared(const Warp &w, const Instruction *i, u64 address) {
   return i->space == ptx::Space::shared || address - w.shared_base < w.shared_bytes;
 }
 
+// While it lives, no other launch begins, where it says `holds`.
+class Exclusive {
+public:
+  Exclusive(const Launch &launch, const Instruction *i) : launch_(launch) {
+    if (i->of_system || !launch.is_alone.load(std::memory_order_relaxed))
+      return;
+    launch.in_atomic = true;
+    holds = launch.is_alone;
+    if (!holds)
+      launch.in_atomic = false;
+  }
+  ~Exclusive() {
+    if (holds)
+      launch_.in_atomic.store(false, std::memory_order_release);
+  }
+  bool holds = false;
+
+private:
+  const Launch &launch_;
+};
+
 template <typename T, typename Next> T exchange_with(u64 address, bool alone, Next next) {
   using Bits = bits_of<T>;
   Bits *place = reinterpret_cast<Bits *>(address);
-  Bits old = __atomic_load_n(place, __ATOMIC_RELAXED);
   if (alone) {
-    __atomic_store_n(place, bit_cast<Bits>(next(bit_cast<T>(old))), __ATOMIC_RELAXED);
+    Bits old = __atomic_load_n(place, __ATOMIC_RELAXED);
+    __atomic_store_n(place, bit_cast<Bits>(next(bit_cast<T>(old))), __ATOMIC_RELEASE);
     return bit_cast<T>(old);
   }
-  while (!__atomic_compare_exchange_n(place, &old, bit_cast<Bits>(next(bit_cast<T>(old))), true,
-                                      __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+  Bits old = __atomic_load_n(place, __ATOMIC_RELAXED), now;
+  // What stays as it is need not be written: a maximum mostly does.
+  while ((now = bit_cast<Bits>(next(bit_cast<T>(old)))) != old &&
+         !__atomic_compare_exchange_n(place, &old, now, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
   }
   return bit_cast<T>(old);
 }
@@ -83,13 +106,26 @@ template <typename T, typename Next> const Instruction *each_lane(Warp &w, const
   Addresses at;
   prepare(w, i, at, sizeof(T), AccessKind::atomic);
   T *to = i->destination == no_offset ? nullptr : w.row<T>(i->destination);
-  for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
-    u32 l = static_cast<u32>(__builtin_ctz(lanes));
-    u64 address = at.address[l];
-    bool own = is_own_shared(w, i, address);
-    T old = exchange_with<T>(address, own, [&](T value) { return next(l, own, value); });
+  auto exchange = [&](u32 l, bool own, bool alone) {
+    T old = exchange_with<T>(at.address[l], alone, [&](T value) { return next(l, own, value); });
     if (to)
       to[l] = old;
+  };
+  if (i->space == ptx::Space::shared && w.active == ~u32{0}) {
+    for (u32 l = 0; l < lanes_per_warp; ++l)
+      exchange(l, true, true);
+    return i + 1;
+  }
+  Exclusive exclusive(*w.launch, i);
+  if (i->space == ptx::Space::global && w.active == ~u32{0} && exclusive.holds) {
+    for (u32 l = 0; l < lanes_per_warp; ++l)
+      exchange(l, false, true);
+    return i + 1;
+  }
+  for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
+    u32 l = static_cast<u32>(__builtin_ctz(lanes));
+    bool own = is_own_shared(w, i, at.address[l]);
+    exchange(l, own, own || exclusive.holds);
   }
   return i + 1;
 }
@@ -121,6 +157,7 @@ template <typename F, typename T> const Instruction *atomic_vector(Warp &w, cons
   Addresses at;
   prepare(w, i, at, elements * static_cast<u32>(sizeof(T)), AccessKind::atomic);
   const uint32_t *rows = w.program->extra.data() + i->extra;
+  Exclusive exclusive(*w.launch, i);
   for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
     u32 l = static_cast<u32>(__builtin_ctz(lanes));
     T b[most];
@@ -129,7 +166,8 @@ template <typename F, typename T> const Instruction *atomic_vector(Warp &w, cons
     for (u32 e = 0; e < elements; ++e) {
       u64 address = at.address[l] + e * sizeof(T);
       bool own = is_own_shared(w, i, address);
-      T old = exchange_with<T>(address, own, [&](T value) { return next_value<F, T>(own, value, b[e]); });
+      T old = exchange_with<T>(address, own || exclusive.holds,
+                               [&](T value) { return next_value<F, T>(own, value, b[e]); });
       if (rows[e] != no_offset)
         w.row<T>(rows[e])[l] = old;
     }

@@ -44,8 +44,8 @@ uint32_t take_columns(Warp &w, const Instruction *i, uint32_t count) {
   if (TensorMemory::Allocation *pending = own.pending()) {
     if (pending->count != count)
       refuse(w, i,
-             "tcgen05.alloc of " + std::to_string(count) + " columns, where the other block of the pair has " +
-                 std::to_string(pending->count));
+             "tcgen05.alloc of " + std::to_string(count) +
+                 " columns, where the other block of the pair has " + std::to_string(pending->count));
     *pending = {pending->column, count, &w, i, true};
     return pending->column;
   }
@@ -115,8 +115,8 @@ const Instruction *commit(Warp &w, const Instruction *i) {
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     uint64_t mbarrier = operand<uint64_t>(w, i, 0, lane);
-    deliver_to_blocks(w, i, 1, lane, mbarrier, mbarrier,
-                      [&](uint64_t, uint64_t there) { mbarrier::arrive_once(w, i, lane, there); });
+    for (const Delivery &each : Deliveries(w, i, 1, lane, mbarrier, mbarrier))
+      mbarrier::arrive_once(w, i, lane, each.mbarrier);
   }
   return i + 1;
 }

@@ -3,6 +3,7 @@
 
 #include "exec/block/cluster.hpp"
 #include "exec/copies/extra_operands.hpp"
+#include "exec/operations/matrix/elements.hpp"
 #include "exec/operations/matrix/shared_matrix.hpp"
 #include "exec/tensor_memory/tensor_memory.hpp"
 
@@ -13,10 +14,9 @@ namespace {
 using EMULATOR_ISA::chunk_bytes;
 using EMULATOR_ISA::SharedMatrix;
 
-constexpr uint32_t elements_of_chunk = 16; // where they are decompressed
-
 // Calls then(block) for the blocks whose tensor memory an instruction reaches.
-template <typename Then> void for_each_block(Warp &w, const Instruction *i, uint32_t lane, bool pair, Then then) {
+template <typename Then>
+void for_each_block(Warp &w, const Instruction *i, uint32_t lane, bool pair, Then then) {
   then(*w.block);
   if (!pair)
     return;
@@ -30,11 +30,10 @@ template <typename Then> void for_each_block(Warp &w, const Instruction *i, uint
 // 16 elements of 6 or 4 bits, then room, become bytes: 6 bits at the low end, 4 bits from bit 2 on, where the
 // instructions of matrices have them.
 void decompress(const uint8_t *from, uint32_t bits, uint8_t *to) {
-  for (uint32_t e = 0; e < elements_of_chunk; ++e) {
-    uint32_t at = e * bits, pair = from[at / 8] | uint32_t{from[at / 8 + 1]} << 8;
-    uint32_t code = pair >> at % 8 & ((1u << bits) - 1);
-    to[e] = static_cast<uint8_t>(bits == 4 ? code << 2 : code);
-  }
+  uint8_t codes[16];
+  EMULATOR_ISA::unpack_padded(bits, from, codes);
+  for (uint32_t e = 0; e < 16; ++e)
+    to[e] = static_cast<uint8_t>(bits == 4 ? codes[e] << 2 : codes[e]);
 }
 
 } // namespace
@@ -47,8 +46,7 @@ const Instruction *copy(Warp &w, const Instruction *i) {
     uint64_t descriptor = operand<uint64_t>(w, i, 1, thread);
     for_each_block(w, i, thread, form.pair, [&](Block &block) {
       TensorMemory &memory = block.tensor();
-      SharedMatrix matrix =
-          SharedMatrix::of_tensor_core(w, i, thread, block.warps[0], descriptor, true);
+      SharedMatrix matrix = SharedMatrix::of_tensor_core(w, i, thread, block.warps[0], descriptor, true);
       for (uint32_t row = 0; row < form.rows; ++row) {
         uint8_t bytes[2 * chunk_bytes];
         for (uint32_t chunk = 0; chunk < form.row_bytes / chunk_bytes; ++chunk) {
@@ -61,8 +59,8 @@ const Instruction *copy(Warp &w, const Instruction *i) {
         }
         uint32_t lane = at.lane + row % form.run + row / form.run * form.step;
         for (uint32_t c = 0; c < form.copies; ++c)
-          std::memcpy(memory.row(w, i, thread, lane + c * form.copy_step, at.column, form.row_bytes / 4u), bytes,
-                      form.row_bytes);
+          std::memcpy(memory.row(w, i, thread, lane + c * form.copy_step, at.column, form.row_bytes / 4u),
+                      bytes, form.row_bytes);
       }
     });
   }

@@ -1,6 +1,6 @@
-// tcgen05, beside its products (operations/matrix/tensor_product.cpp): tensor memory allocated, loaded, stored and
-// copied to. All is done where it is issued, which is one of the moments a GPU may choose, so that waits and fences
-// find nothing to wait for.
+// tcgen05, beside its products (operations/matrix/tensor_product.cpp): tensor memory allocated, loaded,
+// stored and copied to. All is done where it is issued, which is one of the moments a GPU may choose, so that
+// waits and fences find nothing to wait for.
 #pragma once
 
 #include "exec/warp/warp.hpp"
@@ -9,8 +9,8 @@ namespace emulator::tensor_memory {
 
 // Operands are in Program::extra from Instruction::extra on.
 
-// A generic address for the result, columns. immediate: 1 with .cta_group::2. The group waits where too few columns are
-// free.
+// A generic address for the result, columns. immediate: 1 with .cta_group::2. The group waits where too few
+// columns are free.
 const Instruction *allocate(Warp &w, const Instruction *i);
 const Instruction *deallocate(Warp &w, const Instruction *i); // address, columns
 const Instruction *relinquish(Warp &w, const Instruction *i);

@@ -1,6 +1,7 @@
 // What the workers of a launch share, and what each keeps between blocks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,9 @@ struct Launch {
   uint32_t warps_per_block = 0;
   uint64_t clusters = 0;
   std::chrono::steady_clock::time_point begin;
+  // No other launch runs, and this one on one thread: its atomic operations need not be atomic. Another launch
+  // that begins takes that back and waits while one is on its way (launch/alone.hpp).
+  mutable std::atomic<bool> is_alone{false}, in_atomic{false};
 };
 
 // Memory a worker has seen an instruction touch.

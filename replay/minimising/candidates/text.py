@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from replay.images.ptx import statements
+from replay.images.ptx import function_of, statements
 
 _HEAD = re.compile(r"\.(?:entry|func)\b")
-_NAME = re.compile(r"\.(entry|func)\b\s*(?:\([^)]*\)\s*)?([A-Za-z_$%][\w$%]*)")
 
 
 def without_lines(data: bytes, lines: Collection[int]) -> bytes:
@@ -23,11 +22,11 @@ def functions(text: str) -> dict[str, tuple[int, int]]:
     found = {}
     end = 0
     for header, body in statements(text):
-        match = _NAME.search(header)
-        if match is not None and body is not None:
+        function = function_of(header)
+        if function is not None and body is not None:
             begins = [one.start() for one in _HEAD.finditer(text, end, body[0])]
             if begins:
-                found[match[2]] = (text.count("\n", 0, begins[-1]), text.count("\n", 0, body[1]) + 1)
+                found[function[0]] = (text.count("\n", 0, begins[-1]), text.count("\n", 0, body[1]) + 1)
         end = body[1] if body is not None else end
     return found
 
@@ -37,5 +36,5 @@ def bodies(text: str) -> list[tuple[int, int]]:
     return [
         (text.count("\n", 0, body[0]) + 1, text.count("\n", 0, body[1]))
         for header, body in statements(text)
-        if body is not None and _NAME.search(header)
+        if body is not None and function_of(header)
     ]

@@ -1,6 +1,5 @@
-// covers: kernels that launch kernels: parameters, shapes, shared memory, several levels, tail launches, streams and
-// events of the device, memory and errors of the device runtime.
-// options: -rdc=true -lcudadevrt
+// covers: kernels that launch kernels: parameters, shapes, shared memory, several levels, tail launches,
+// streams and events of the device, memory and errors of the device runtime. options: -rdc=true -lcudadevrt
 #include "check.cuh"
 
 __global__ void add_index(int *values, int more, double factor) {
@@ -81,8 +80,8 @@ int main() {
   in_order<<<1, 1>>>(values);
   expect({4, 1, 2, 3, 4}, "in order");
   answers<<<1, 1>>>(values);
-  expect({cudaSuccess, 0, cudaSuccess, 7, cudaSuccess, cudaErrorInvalidConfiguration, cudaErrorInvalidConfiguration,
-          cudaSuccess},
+  expect({cudaSuccess, 0, cudaSuccess, 7, cudaSuccess, cudaErrorInvalidConfiguration,
+          cudaErrorInvalidConfiguration, cudaSuccess},
          "answers");
   std::puts("ok");
 }

@@ -96,7 +96,7 @@ def test_every_window_of_several_is_tried(replay):
 
 def test_memory_of_two_devices_is_moved(replay, programs, monkeypatch):
     monkeypatch.setenv("REPLAY_EMULATOR_DEVICES", "2")
-    source = REPOSITORY / "tests" / "corpus" / "runtime" / "several_devices.cu"
+    source = REPOSITORY / "tests" / "corpus" / "runtime" / "processes" / "several_devices.cu"
     replay.capture("--all", application=[str(programs.compile([source]))])
     result = shifted(replay)
     assert result["relocation"]["verdict"] == "proven", result["relocation"]

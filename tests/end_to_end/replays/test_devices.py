@@ -22,7 +22,7 @@ CORPUS = REPOSITORY / "tests" / "corpus"
 @pytest.fixture
 def two_devices(monkeypatch, programs: toolchain.Programs) -> Path:
     monkeypatch.setenv("REPLAY_EMULATOR_DEVICES", "2")
-    return programs.compile([CORPUS / "runtime" / "several_devices.cu"])
+    return programs.compile([CORPUS / "runtime" / "processes" / "several_devices.cu"])
 
 
 def notes(done) -> str:

@@ -38,8 +38,8 @@ def nodes_program(programs: toolchain.Programs, emulator_dir: Path) -> list[str]
 
 @pytest.fixture
 def warm_program(programs: toolchain.Programs) -> list[str]:
-    """A graph as frameworks use it: tests/corpus/runtime/graph_warm.cu."""
-    return [str(programs.compile([CORPUS / "runtime" / "graph_warm.cu"]))]
+    """A graph as frameworks use it: tests/corpus/runtime/graphs/graph_warm.cu."""
+    return [str(programs.compile([CORPUS / "runtime" / "graphs" / "graph_warm.cu"]))]
 
 
 def both_ways_match(replay) -> None:
@@ -180,7 +180,7 @@ def test_changes_while_no_window_is_open_do_not_grow_the_capture(replay):
 
 
 def test_a_host_node_is_refused_by_name_or_left_out_on_request(replay, programs: toolchain.Programs):
-    program = programs.compile([CORPUS / "runtime" / "graph_explicit.cu"])
+    program = programs.compile([CORPUS / "runtime" / "graphs" / "graph_explicit.cu"])
     done = replay.capture("--kernel", "add", "--launch", "1", application=[str(program)])
     assert "UNSUPPORTED_CALL" in done.stderr
     refused = replay.run(status=3)

@@ -17,6 +17,7 @@ from replay.errors import ExitCode, WorkerError
 from replay.run.parent import RunOptions, run_snapshot
 
 TIMEOUT_S = 60
+pytestmark = pytest.mark.usefixtures("started_workers")
 
 
 @pytest.fixture

@@ -6,18 +6,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
 
 import pytest
 
 from replay.errors import ExitCode
 
-from ..conftest import REPOSITORY
+from ...unit.helpers.image_factory import make_cubin
 from ..rewriting import add_note, swap_image
-
-sys.path.insert(0, str(REPOSITORY / "tests" / "unit"))
-
-from image_factory import make_cubin  # noqa: E402
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ...unit.image_factory import make_cubin
+from ...unit.helpers.image_factory import make_cubin
 from ..conftest import DRIVER, TIMEOUT_S, Replay
 from ..rewriting import swap_image
 from .test_planted_secrets import found_in

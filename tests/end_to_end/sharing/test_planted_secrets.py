@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from ...unit.image_factory import make_container, make_entry
+from ...unit.helpers.image_factory import make_container, make_entry
 from ..conftest import DRIVER, PROGRAMS, Replay
 
 FOLDER, USER, HOST, VALUE = "plantedfolder", "plantedada", "plantedhost", "plantedvalue"

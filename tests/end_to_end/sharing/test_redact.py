@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from replay.errors import GateFailed
-from replay.redaction import noise
+from replay.redaction.noise import noise
 from replay.redaction.redact import RedactOptions
 from replay.redaction.redact import redact as redacted
 from replay.snapshot.contents import Snapshot

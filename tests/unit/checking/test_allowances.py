@@ -14,7 +14,7 @@ from replay.inspection.launches import Launch, LaunchParameter
 from replay.outputs.approximate import Use
 from replay.outputs.tolerance import Tolerance, largest_of
 
-from ..snapshot_factory import SnapshotFactory
+from ..helpers.snapshot_factory import SnapshotFactory
 
 A, B, C, D = 0x7000_0000_0000, 0x7000_0001_0000, 0x7000_0002_0000, 0x7000_0003_0000
 SMALL, LARGE = Use("rcp", 1e-7), Use("tanh", 1e-3)

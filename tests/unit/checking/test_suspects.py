@@ -13,8 +13,8 @@ from replay.results.run.placement import MovedWord, PlacedRange, Placement
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, Census
 
-from ..small_snapshots import u64
-from ..snapshot_factory import SnapshotFactory
+from ..helpers.small_snapshots import u64
+from ..helpers.snapshot_factory import SnapshotFactory
 
 TABLE, DATA, FAR = 0x7F3A_1000_0000, 0x7F3A_2000_0000, 0x7E55_4000_0000
 GIB = 1 << 30

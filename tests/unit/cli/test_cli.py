@@ -16,8 +16,8 @@ from replay.cli import COMMANDS, EARLIER, main
 from replay.errors import ExitCode, GateFailed, ReplayError, UsageError
 from replay.settings import ALL, THREADS, TRACEBACK
 
-from ..command import run
-from ..saxpy_snapshot import write_snapshot
+from ..helpers.command import run
+from ..helpers.saxpy_snapshot import write_snapshot
 
 
 def test_help_names_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from replay.snapshot.container import SnapshotWriter
 
-from ..command import run
-from ..saxpy_snapshot import IMAGE_DIGEST, PTX
+from ..helpers.command import run
+from ..helpers.saxpy_snapshot import IMAGE_DIGEST, PTX
 
 
 def test_dump_writes_everything_and_numpy_reads_it(

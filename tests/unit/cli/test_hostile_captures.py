@@ -14,7 +14,7 @@ from replay.api.vocabulary import Moment, NoteCode, RecordKind
 from replay.cli import main
 from replay.snapshot.contents import Snapshot
 
-from ..raw_writer import NO_BLOB, RawWriter, scale_capture, word
+from ..helpers.raw_writer import NO_BLOB, RawWriter, scale_capture, word
 
 pytestmark = pytest.mark.timeout(120)  # what waits, waits for ever
 

@@ -16,8 +16,8 @@ from replay.capture.session import capture
 from replay.cli import _main, main
 from replay.drivers import Driver
 
-from ..raw_writer import scale_capture
-from ..saxpy_snapshot import write_snapshot
+from ..helpers.raw_writer import scale_capture
+from ..helpers.saxpy_snapshot import write_snapshot
 
 POINTS = 30
 

@@ -11,7 +11,7 @@ import pytest
 
 from replay.cli import main
 
-from ..raw_writer import scale_capture
+from ..helpers.raw_writer import scale_capture
 
 pytestmark = pytest.mark.timeout(120)  # what waits, waits for ever
 

@@ -13,8 +13,8 @@ import pytest
 
 from replay.snapshot.container import SnapshotWriter
 
-from ..command import HOSTILE, on_terminal, plain, run
-from ..saxpy_snapshot import IMAGE_DIGEST, write_snapshot
+from ..helpers.command import HOSTILE, on_terminal, plain, run
+from ..helpers.saxpy_snapshot import IMAGE_DIGEST, write_snapshot
 
 
 @pytest.mark.parametrize("command", ["info", "verify", "ls", "dump"])

@@ -22,7 +22,7 @@ from replay.results.run.verification import Verification
 from replay.run.parent import RunOptions
 from replay.text import Screen, shown
 
-from ..result_factory import make_result, modelled, summary
+from ..helpers.result_factory import make_result, modelled, summary
 
 WIDE = Screen(100_000, False)
 DAY = datetime.date(2026, 11, 21)

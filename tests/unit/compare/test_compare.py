@@ -24,7 +24,7 @@ from replay.results.run.verification import OutputDifference, Verification
 from replay.results.store import write_result
 from replay.text import Screen
 
-from ..result_factory import make_result, modelled, summary
+from ..helpers.result_factory import make_result, modelled, summary
 
 WIDE = Screen(100_000, False)
 

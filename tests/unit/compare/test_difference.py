@@ -24,8 +24,8 @@ from replay.results.bisection import BisectedCandidate, Bisection, Step
 from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
 from replay.results.json import document
 
-from ..image_factory import make_cubin
-from ..snapshot_factory import SAMPLES, vector_add
+from ..helpers.image_factory import make_cubin
+from ..helpers.snapshot_factory import SAMPLES, vector_add
 
 SOURCE = (SAMPLES / "vector_add" / "vector_add.ptx").read_bytes()
 

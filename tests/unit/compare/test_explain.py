@@ -23,8 +23,8 @@ from replay.results.schema import WindowResult
 from replay.results.store import write_result
 from replay.text import Screen
 
-from ..command import plain
-from ..result_factory import make_result, modelled
+from ..helpers.command import plain
+from ..helpers.result_factory import make_result, modelled
 
 HOSTILE = "\x1b]0;owned\x07<script>"
 PARTS = ("evidence", "conditions", "checked", "unchecked", "next")

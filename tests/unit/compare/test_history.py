@@ -25,7 +25,7 @@ from replay.results.run.verification import Verification
 from replay.results.store import read_map
 from replay.text import Screen
 
-from ..result_factory import make_result, summary
+from ..helpers.result_factory import make_result, summary
 
 WIDE = Screen(100_000, False)
 

@@ -25,7 +25,7 @@ from replay.variants.kernels import find_kernel
 from replay.variants.model import Variant, make_variant, parse, parse_swap
 from replay.variants.plan import plan_variant
 
-from ..snapshot_factory import FUNCTION, MODULE, SAMPLES, vector_add
+from ..helpers.snapshot_factory import FUNCTION, MODULE, SAMPLES, vector_add
 
 
 def problems(facts):

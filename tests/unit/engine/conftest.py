@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ..fake_driver import FakeDriver
+from ..helpers.fake_driver import FakeDriver
 from .wiring import Engine, relocated
 
 

@@ -20,7 +20,7 @@ from replay.export.rendering import comment
 from replay.export.steps import Call, Compare, Inside
 from replay.snapshot.container import SnapshotReader
 
-from ..snapshot_factory import CONTEXT, vector_add
+from ..helpers.snapshot_factory import CONTEXT, vector_add
 
 HOSTILE = 'k"); system("true"); /* \\\n#include "/etc/passwd"\n*/ \'\'\' """ {} %s \u2028 ??/'
 

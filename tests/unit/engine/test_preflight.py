@@ -23,7 +23,7 @@ from replay.inspection.requirements import (
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Note, from_wire
 
-from ..snapshot_factory import CONTEXT, vector_add
+from ..helpers.snapshot_factory import CONTEXT, vector_add
 
 GPU = Available(
     13000,

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 import struct
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from replay import drivers
 from replay.inspection.requirements import REFUSING_NOTES
 from replay.results.store import read_result
-from replay.run import parent
-from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.doubts import DOUBTING_NOTES
 from replay.snapshot.schema import Census, Note
 from replay.timing.stopping import StoppingParameters
 
-from ..small_snapshots import BASE, FOLLOW, INCREMENT, PUBLISH, increment, launch_in_two_allocations, u32, u64
-from ..snapshot_factory import FUNCTION, MODULE, SnapshotFactory, vector_add
+from ..helpers.small_snapshots import (
+    BASE,
+    FOLLOW,
+    INCREMENT,
+    PUBLISH,
+    increment,
+    launch_in_two_allocations,
+    u32,
+    u64,
+)
+from ..helpers.snapshot_factory import FUNCTION, MODULE, SnapshotFactory, vector_add
 
 # -- outputs ------------------------------------------------------------------------------------------------------
 
@@ -184,13 +187,8 @@ def test_windows_with_two_streams_are_bracketed_by_one_pair_of_events(replayed):
     assert result.timing.gpu.median_ns > 1.5 * single.timing.gpu.median_ns
 
 
-def test_measured_path_holds_flushes_and_says_so(tmp_path, emulator, monkeypatch):
-    """The way of a real device, walked on the CPU driver: what it measures means nothing, that it ends does."""
-    library = Path(emulator) / "libcuda.so.1"
-    chosen = drivers.Driver("system", library, library.parent, emulated=False)
-    monkeypatch.setattr(parent, "find_driver", lambda choice: chosen)
-    path = increment().write(tmp_path / "x.rsnap")
-    result = run_snapshot(path, RunOptions(timing=StoppingParameters(fixed_samples=4), timeout_s=30))
+def test_measured_path_holds_flushes_and_says_so(measured):
+    result = measured(increment(), samples=4)
     assert result.verification.verdict == "match"
     assert result.timing.source == "measured"
     assert result.timing.flushed
@@ -199,15 +197,11 @@ def test_measured_path_holds_flushes_and_says_so(tmp_path, emulator, monkeypatch
     assert result.device.clocks_unavailable
 
 
-def test_window_that_waits_for_the_device_is_not_held(tmp_path, emulator, monkeypatch):
-    library = Path(emulator) / "libcuda.so.1"
-    chosen = drivers.Driver("system", library, library.parent, emulated=False)
-    monkeypatch.setattr(parent, "find_driver", lambda choice: chosen)
+def test_window_that_waits_for_the_device_is_not_held(measured):
     factory = increment(after=7)
     factory.call("cuCtxSynchronize", [])
     factory.launch(u64(BASE), [(0, 8)], 1, 1)
-    path = factory.write(tmp_path / "x.rsnap")
-    result = run_snapshot(path, RunOptions(timing=StoppingParameters(fixed_samples=2), timeout_s=30))
+    result = measured(factory)
     assert result.verification.verdict == "match"
     assert not result.timing.held
     assert "cuCtxSynchronize inside the window waits" in result.timing.held_reason
@@ -216,35 +210,37 @@ def test_window_that_waits_for_the_device_is_not_held(tmp_path, emulator, monkey
 # -- the command --------------------------------------------------------------------------------------------------
 
 
-def command(emulator, *arguments, status=0):
-    done = subprocess.run([sys.executable, "-m", "replay", "run", "--driver", emulator, *map(str, arguments)],
-                          capture_output=True, text=True, timeout=60)  # fmt: skip
-    assert done.returncode == status, done.stdout + done.stderr
-    return done
+@pytest.fixture
+def command(commands, emulator, tmp_path):
+    def run(*arguments, status=0):
+        words = ["run", "--driver", emulator, *map(str, arguments)]
+        done = commands.run(words, cwd=tmp_path, timeout_s=60)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done
+
+    return run
 
 
-def test_command_prints_verdict_and_writes_the_result(tmp_path, emulator):
+def test_command_prints_verdict_and_writes_the_result(tmp_path, command):
     path = vector_add().write(tmp_path / "x.rsnap")
-    done = command(emulator, path, "-o", tmp_path / "r.rres")
+    done = command(path, "-o", tmp_path / "r.rres")
     assert "  match (3 buffers" in done.stdout
     assert "modelled" in done.stdout
     result = read_result(tmp_path / "r.rres")
     assert result.verification.verdict == "match"
-    document = json.loads(command(emulator, path, "--json", "--no-timing").stdout)
+    document = json.loads(command(path, "--json", "--no-timing").stdout)
     assert document["schema"] == "replay.run/1"
     assert document["timing"] is None
-    assert command(emulator, path, "-q", "--quick").stdout.count("\n") == 1
+    assert command(path, "-q", "--quick").stdout.count("\n") == 1
 
 
-def test_command_fails_when_outputs_differ(tmp_path, emulator):
+def test_command_fails_when_outputs_differ(tmp_path, command):
     path = vector_add(wrong=True).write(tmp_path / "x.rsnap")
-    assert "outputs DIFFER" in command(emulator, path, status=1).stdout
-    assert (
-        json.loads(command(emulator, path, "--json", status=1).stdout)["verification"]["verdict"] == "wrong"
-    )
+    assert "outputs DIFFER" in command(path, status=1).stdout
+    assert json.loads(command(path, "--json", status=1).stdout)["verification"]["verdict"] == "wrong"
 
 
-def test_command_line_mistakes_are_usage_errors(tmp_path, emulator):
+def test_command_line_mistakes_are_usage_errors(tmp_path, command):
     path = vector_add().write(tmp_path / "x.rsnap")
     for arguments in (
         ["--quick", "--rigorous"],
@@ -252,7 +248,7 @@ def test_command_line_mistakes_are_usage_errors(tmp_path, emulator):
         ["--samples", "0"],
         ["--timeout", "0"],
     ):
-        command(emulator, path, *arguments, status=2)
+        command(path, *arguments, status=2)
 
 
 # -- doubt --------------------------------------------------------------------------------------------------------
@@ -293,12 +289,12 @@ def test_a_call_that_returned_something_else_is_no_matter_of_memory(replayed):
     assert replayed(factory).verification.verdict == "wrong"
 
 
-def test_the_command_says_unsure_and_why(tmp_path, emulator):
+def test_the_command_says_unsure_and_why(tmp_path, command):
     factory = increment(after=7)
     factory.notes.append(HOST_NOTE)
     path = factory.write(tmp_path / "x.rsnap")
-    shown = command(emulator, path, status=1).stdout
+    shown = command(path, status=1).stdout
     assert "outputs UNSURE: they differ from the captured ones" in shown
     assert HOST_NOTE.text in " ".join(shown.split())
-    (line,) = command(emulator, path, "-q", status=1).stdout.splitlines()
+    (line,) = command(path, "-q", status=1).stdout.splitlines()
     assert HOST_NOTE.text in line

@@ -14,7 +14,7 @@ import pytest
 from replay import images
 from replay.images import cubin
 
-from ..image_factory import GOLDEN, LAYOUTS, STRUCTS, layouts
+from ..helpers.image_factory import GOLDEN, LAYOUTS, STRUCTS, layouts
 
 
 @pytest.fixture(scope="module")

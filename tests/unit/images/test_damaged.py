@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from replay import images
 from replay.errors import ImageError
 
-from ..image_factory import golden_ptx, make_container, make_cubin, make_entry
+from ..helpers.image_factory import golden_ptx, make_container, make_cubin, make_entry
 
 SOURCES: dict[str, Callable[[], bytes]] = {
     "ptx": golden_ptx,

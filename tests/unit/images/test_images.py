@@ -11,7 +11,7 @@ from replay import images
 from replay.errors import ImageError
 from replay.images import fatbin
 
-from ..image_factory import golden_ptx, layouts, make_container, make_cubin, make_entry, ptx_with
+from ..helpers.image_factory import golden_ptx, layouts, make_container, make_cubin, make_entry, ptx_with
 
 
 class TestCubin:

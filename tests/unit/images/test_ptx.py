@@ -11,7 +11,7 @@ from replay.errors import ImageError
 from replay.images import ptx
 from replay.images.demangle import demangle, short_name
 
-from ..image_factory import GENERIC, LAYOUTS, STRUCTS, golden_ptx, layouts
+from ..helpers.image_factory import GENERIC, LAYOUTS, STRUCTS, golden_ptx, layouts
 
 
 class TestPtx:

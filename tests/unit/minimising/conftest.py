@@ -17,8 +17,8 @@ from replay.snapshot.schema import Census, Kernel, ParameterSlot
 from replay.timing.stopping import StoppingParameters
 from replay.variants.model import parse
 
-from ..small_snapshots import BASE, HEAD, u64
-from ..snapshot_factory import SnapshotFactory
+from ..helpers.small_snapshots import BASE, HEAD, u64
+from ..helpers.snapshot_factory import SnapshotFactory
 
 BYTES, FAULTY_LAUNCH = 1 << 16, 3
 # p[1] = p[0]; then, where `how` is not 0, what the test wants

@@ -23,7 +23,7 @@ from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Range, Summary, all_of, first_of
 from replay.variants.model import parse
 
-from ..snapshot_factory import SnapshotFactory
+from ..helpers.snapshot_factory import SnapshotFactory
 from .conftest import planted
 
 
@@ -152,7 +152,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, symptom: str, a: str, b:
 
 def test_a_command_that_ends_by_a_signal_ends_the_search(tmp_path: Path) -> None:
     source = planted("").write(tmp_path / "x.rsnap")
-    with pytest.raises(EngineError, match="neither yes nor no"):
+    with pytest.raises(EngineError, match="is no answer"):
         minimise(source, tmp_path / "y.rsnap", MinimiseOptions("exec=sh -c 'kill -9 $$'", RunOptions()))
     assert [path.name for path in tmp_path.iterdir()] == ["x.rsnap"]
 
@@ -194,7 +194,8 @@ def test_the_smallest_number_that_is_enough(least: int) -> None:
 
 def test_pieces_are_joined_and_overwritten() -> None:
     pieces = [Piece("range", 1, 4, 8), Piece("range", 1, 0, 4), Piece("range", 1, 12, 20, "pattern")]
-    cut = pieces_of(pieces)["range", 1]
+    stretches = pieces_of(pieces)["range", 1]
+    cut = stretches.pieces
     assert [(piece.begin, piece.end) for piece in cut] == [(0, 8), (12, 20)]
     data = bytes(range(1, 33))
     assert filled(data, 0, cut) == bytes(8) + data[8:32]

@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
-from replay.redaction.flows import flow_of
-from replay.redaction.words import Touches, words_of
+from replay.redaction.taint.flows import flow_of
+from replay.redaction.taint.words import Touches, words_of
 from replay.run.touched import meet, runs_of
 
 

@@ -12,8 +12,8 @@ from replay.redaction.names import Names
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
 from replay.snapshot.schema import Header, Image, Kernel, to_wire
 
-from ..image_factory import make_container, make_cubin, make_entry
-from ..saxpy_snapshot import store
+from ..helpers.image_factory import make_container, make_cubin, make_entry
+from ..helpers.saxpy_snapshot import store
 
 PTX = """.version 7.0
 .target sm_70

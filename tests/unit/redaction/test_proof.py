@@ -10,7 +10,7 @@ import pytest
 from replay.redaction.proof import Prover
 from replay.results.run.timing import KernelCounters, WindowCounters
 
-from ..result_factory import make_result
+from ..helpers.result_factory import make_result
 
 COUNTED = KernelCounters("vector_add", 1, 100, {"instructions": 10})
 

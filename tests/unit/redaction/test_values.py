@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from replay.redaction.values import FORMATS, TILE, noise, width_of
+from replay.redaction.noise.values import FORMATS, TILE, noise, width_of
 
 
 @pytest.mark.parametrize("type_", FORMATS)

@@ -19,7 +19,7 @@ from replay.results.check import Check, CheckedCase
 from replay.results.comparison import ComparedRound, ComparedRow, ComparedSide, Comparison
 from replay.results.json import document
 
-from ..chromium import BROWSER, Chromium
+from ..helpers.chromium import BROWSER, Chromium
 from .test_report import HOSTILE, inputs, timed  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome: apt install chromium")

@@ -17,7 +17,7 @@ from replay.results.run.placement import (
 from replay.results.store import read_result, write_result
 from replay.text import Screen
 
-from ..result_factory import make_result
+from ..helpers.result_factory import make_result
 
 WIDE = Screen(400, False)
 MATCH = ShiftedReplay(1, "match", 3, 0, 1 << 44, 1 << 45, 4096, following_words=2)

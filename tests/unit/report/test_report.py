@@ -27,7 +27,7 @@ from replay.results.comparison import ComparedKernel
 from replay.results.json import document
 from replay.results.store import write_result
 
-from ..result_factory import modelled, summary
+from ..helpers.result_factory import modelled, summary
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{7*7}}"
 VOID = {"meta", "img", "br", "input", "link"}

@@ -23,7 +23,7 @@ from replay.results.schema import FORMAT
 from replay.results.store import read_result, write_result
 from replay.text import Screen
 
-from ..result_factory import make_result, modelled
+from ..helpers.result_factory import make_result, modelled
 
 WIDE = Screen(100_000, False)
 

@@ -20,7 +20,7 @@ from replay.results import documents
 from replay.results.json import document, plain, streamed
 from replay.results.schema import RunResult, WindowResult
 
-from ..result_factory import make_result
+from ..helpers.result_factory import make_result
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 FOLDER = REPOSITORY / "docs" / "schemas"

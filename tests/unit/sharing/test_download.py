@@ -18,8 +18,8 @@ import pytest
 
 from replay import download
 
-from ..command import run
-from ..saxpy_snapshot import write_snapshot
+from ..helpers.command import run
+from ..helpers.saxpy_snapshot import write_snapshot
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 

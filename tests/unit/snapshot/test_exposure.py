@@ -15,7 +15,7 @@ from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import CHUNK_BYTES
 from replay.text import Screen
 
-from ..snapshot_factory import vector_add
+from ..helpers.snapshot_factory import vector_add
 
 PROMPT = "please write to ada@example.org about the merger"
 rng = random.Random(3)

@@ -15,7 +15,7 @@ from replay.api.launch_attributes import describe_attributes
 from replay.inspection.readable import describe, result_name
 from replay.snapshot.schema import Call, Contents
 
-from ..raw_writer import word
+from ..helpers.raw_writer import word
 
 
 def call(function, arguments, result=0, **words):

@@ -20,7 +20,7 @@ from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, all_of
 from replay.snapshot.windows import each_window
 
-from ..raw_writer import CONTEXT, FUNCTION, MODULE, PTX, THREAD, RawWriter, word
+from ..helpers.raw_writer import CONTEXT, FUNCTION, MODULE, PTX, THREAD, RawWriter, word
 
 ADDRESS = 0x10_0000_0000
 KINDS = ("kernel", "call", "range", "change", "tensor_map", "census", "note", "summary")

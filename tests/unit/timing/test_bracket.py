@@ -9,9 +9,8 @@ import pytest
 from replay.run.parent import RunOptions, run_snapshot
 from replay.timing.stopping import QUICK
 
-from ..engine.test_state import measured  # noqa: F401 (a fixture)
-from ..small_snapshots import BASE, INCREMENT, increment, launch_in_two_allocations, u32, u64
-from ..snapshot_factory import CONTEXT, FUNCTION, MODULE, SnapshotFactory
+from ..helpers.small_snapshots import BASE, INCREMENT, increment, launch_in_two_allocations, u32, u64
+from ..helpers.snapshot_factory import CONTEXT, FUNCTION, MODULE, SnapshotFactory
 
 A, B, OWN, OTHER_OWN = 0x51, 0x52, 0xC2, 0xC3
 FAR = BASE + 4096
@@ -150,7 +149,7 @@ bracket.Bracket._join = refuse
 )
 @pytest.mark.parametrize("deferred", ["0", "1"])
 def test_streams_are_held_where_nothing_between_the_first_work_and_the_last_waits(
-    measured,  # noqa: F811
+    measured,
     monkeypatch,
     steps,
     reason,
@@ -164,7 +163,7 @@ def test_streams_are_held_where_nothing_between_the_first_work_and_the_last_wait
     assert result.hot.batch == 1
 
 
-def test_a_window_that_loads_its_code_is_not_held(measured):  # noqa: F811
+def test_a_window_that_loads_its_code_is_not_held(measured):
     factory = program()
     factory.calls = [
         replace(call, section="window" if call.function.startswith("cuModule") else "setup")
@@ -190,7 +189,7 @@ def test_timing_ends_with_a_run_so_that_what_it_leaves_can_be_compared(replayed)
     assert result.hot is None
 
 
-def test_a_window_of_short_launches_that_is_not_held_says_what_its_times_may_hold(measured):  # noqa: F811
+def test_a_window_of_short_launches_that_is_not_held_says_what_its_times_may_hold(measured):
     result = measured(program("0", "=", "0"))
     assert "not-held" in {item.code for item in result.timing.warnings}
     assert any("launches may hold gaps" in note and "cuCtxSynchronize" in note for note in result.notes)

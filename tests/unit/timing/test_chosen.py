@@ -9,8 +9,8 @@ from replay.engine.execution.window import Window
 from replay.engine.measuring.chosen import choose_launches, spread
 from replay.snapshot.schema import Call
 
-from ..small_snapshots import BASE, INCREMENT, u32, u64
-from ..snapshot_factory import SnapshotFactory
+from ..helpers.small_snapshots import BASE, INCREMENT, u32, u64
+from ..helpers.snapshot_factory import SnapshotFactory
 
 
 def launch(number, gpu_ns=None, result=0):

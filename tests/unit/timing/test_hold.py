@@ -10,7 +10,7 @@ import pytest
 from replay.engine.measuring import hold as holding
 from replay.engine.measuring.hold import Hold
 
-from ..fake_driver import FakeDriver, store
+from ..helpers.fake_driver import FakeDriver, store
 
 
 class Clock:

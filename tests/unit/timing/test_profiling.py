@@ -13,8 +13,8 @@ from replay.engine.measuring import nvtx
 from replay.engine.measuring.nvtx import VARIABLE, Nvtx
 from replay.run.parent import RunOptions, run_snapshot
 
-from ..small_snapshots import BASE, INCREMENT, increment, u32, u64
-from ..snapshot_factory import SnapshotFactory
+from ..helpers.small_snapshots import BASE, INCREMENT, increment, u32, u64
+from ..helpers.snapshot_factory import SnapshotFactory
 
 # Where NVTX 3 comes with a CUDA toolkit
 HEADERS = ("/usr/local/cuda/include", "/usr/local/cuda-13.0/include", "/usr/include")

@@ -10,8 +10,8 @@ from replay.report.run import render_run  # noqa: E402
 from replay.text import Screen  # noqa: E402
 from replay.timing.stamps import clock_between, cycles_of, decode_stamps  # noqa: E402
 
-from ..small_snapshots import BASE, INCREMENT, u32, u64
-from ..snapshot_factory import SnapshotFactory, vector_add
+from ..helpers.small_snapshots import BASE, INCREMENT, u32, u64
+from ..helpers.snapshot_factory import SnapshotFactory, vector_add
 
 # Stamps are taken on the CPU driver too, as on a GPU.
 FORCED = """

@@ -40,7 +40,8 @@ void Lowering::tensor_core(Opcode &opcode) {
     copy_to_tensor_memory(opcode);
   else if (opcode.modifiers.empty())
     unsupported();
-  else if (std::string_view name = opcode.modifiers[0]; name.substr(0, 6) == "wait::" || name.substr(0, 7) == "fence::")
+  else if (std::string_view name = opcode.modifiers[0];
+           name.substr(0, 6) == "wait::" || name.substr(0, 7) == "fence::")
     nothing();
   else
     manage_tensor_memory(opcode);
@@ -109,7 +110,7 @@ void Lowering::manage_tensor_memory(Opcode &opcode) {
 
 void Lowering::move_tensor_memory(Opcode &opcode) {
   static constexpr std::pair<std::string_view, TensorShape> shapes[] = {
-      {"32x32b", TensorShape::lanes32_bits32},    {"16x64b", TensorShape::lanes16_bits64},
+      {"32x32b", TensorShape::lanes32_bits32},   {"16x64b", TensorShape::lanes16_bits64},
       {"16x128b", TensorShape::lanes16_bits128}, {"16x256b", TensorShape::lanes16_bits256},
       {"16x32bx2", TensorShape::halves},
   };

@@ -10,21 +10,25 @@ namespace {
 constexpr u32 chunk_bytes = 16, tile_rows = 8;
 
 // Rows are those of A, or the columns of B; `by_rows`: the elements of a row lie side by side, 32 bytes of
-// them.
+// them, 64 of a B for a sparse A.
 struct SharedMatrix {
-  u64 start, leading, stride; // in bytes
-  u32 swizzle_bytes;          // 16: none
+  u64 start, leading, stride;   // in bytes
+  u32 swizzle_bytes;            // 16: none
   u32 atom_bytes = chunk_bytes; // that a swizzle keeps together
-  u64 phase = 0;              // of the pattern, in bytes
-  u64 base, size;             // of the block's shared memory
+  u64 phase = 0;                // of the pattern, in bytes
+  u64 base, size;               // of the block's shared memory
   bool by_rows;
+  u64 distance = 0; // from shared memory to what is read of it
 
   // What the descriptors of both have in common.
   SharedMatrix(const Warp &holder, u64 descriptor, bool rows)
       : start((descriptor & 0x3fff) * chunk_bytes), leading((descriptor >> 16 & 0x3fff) * chunk_bytes),
         stride((descriptor >> 32 & 0x3fff) * chunk_bytes), swizzle_bytes(chunk_bytes),
         base(holder.shared_base), size(holder.shared_bytes), by_rows(rows) {}
-  SharedMatrix(Warp &w, const Instruction *i, u64 descriptor, bool rows) : SharedMatrix(w, descriptor, rows) {
+  // wgmma: what is read is `from_memory` bytes away from shared memory.
+  SharedMatrix(Warp &w, const Instruction *i, u64 descriptor, bool rows, u64 from_memory)
+      : SharedMatrix(w, descriptor, rows) {
+    distance = from_memory;
     static constexpr u32 widths[] = {16, 128, 64, 32};
     swizzle_bytes = widths[descriptor >> 62];
     if (descriptor >> 49 & 7)
@@ -70,14 +74,17 @@ struct SharedMatrix {
            "a matrix descriptor that reaches " + std::to_string(address + chunk_bytes) +
                " bytes into shared memory, where the block has " + std::to_string(size) + " bytes",
            lane);
-    return reinterpret_cast<const void *>(base + address);
+    return reinterpret_cast<const void *>(base + distance + address);
   }
 
   // 8 rows of 16 bytes, from an element on, as a register of all lanes holds them.
   void read_tile(Warp &w, const Instruction *i, u32 row, u32 column, u32 element_bytes, u32 *lanes) const {
+    u32 chunk = column * element_bytes / chunk_bytes;
+    if (by_rows && chunk * chunk_bytes >= swizzle_bytes && swizzle_bytes != chunk_bytes)
+      fail(w, i, LaunchStatus::illegal_instruction,
+           "rows of a matrix that are longer than its swizzle, whose layout is not documented", 0);
     for (u32 k = 0; by_rows && k < tile_rows; ++k)
-      std::memcpy(lanes + 4 * k, find(w, i, place_in_row(row + k, column * element_bytes / chunk_bytes)),
-                  chunk_bytes);
+      std::memcpy(lanes + 4 * k, find(w, i, place_in_row(row + k, chunk)), chunk_bytes);
     u16 *halves = reinterpret_cast<u16 *>(lanes);
     for (u32 k = 0; !by_rows && k < tile_rows; ++k) {
       u16 of_column[tile_rows];

@@ -1,11 +1,12 @@
-// tcgen05.mma: D += A * B with D in tensor memory. Products are exact, those of block scales too as far as f32 reaches:
-// an element and its factor become one f32. A sum of f32 begins with D and takes the products in the order of k, each
-// added with one rounding to nearest; f16 results are rounded once more, at the end. Integers are exact.
+// tcgen05.mma: D += A * B with D in tensor memory. Products are exact, those of block scales too as far as
+// f32 reaches: an element and its factor become one f32. A sum of f32 begins with D and takes the products in
+// the order of k, each added with one rounding to nearest; f16 results are rounded once more, at the end.
+// Integers are exact.
 #include <algorithm>
 #include <cstdio>
 
 #include "exec/block/cluster.hpp"
-#include "exec/operations/matrix/float_block.hpp"
+#include "exec/operations/matrix/loops.hpp"
 #include "exec/operations/matrix/shared_matrix.hpp"
 #include "exec/operations/matrix/tensor_elements.hpp"
 
@@ -99,7 +100,8 @@ struct Product {
     bool halves = form.kind == TensorKind::f8f6f4 || (form.kind == TensorKind::f16 && shape.a_code == 0);
     bool d_fits = integers ? shape.d_type == 2 : shape.d_type == 1 || (shape.d_type == 0 && halves);
     if (shape.a.count == 0 || shape.b.count == 0 || !d_fits || (four_bits && shape.scaled && bits >> 31))
-      refuse("an instruction descriptor with types that this kind of tcgen05.mma does not have: " + hex(bits));
+      refuse("an instruction descriptor with types that this kind of tcgen05.mma does not have: " +
+             hex(bits));
     if (form.kind == TensorKind::f16 && (bits >> 10 & 7) != shape.a_code)
       refuse("an instruction descriptor with different types of A and B: " + hex(bits));
     if ((bits >> 2 & 1) != form.sparse)
@@ -126,8 +128,8 @@ struct Product {
         fits = fits && (form.pair ? n % 32 == 0 : n <= 32 || n % 16 == 0);
     }
     if (!fits)
-      refuse("an instruction descriptor with a shape of M " + std::to_string(m) + " and N " + std::to_string(n) +
-             ", which this kind of tcgen05.mma does not have: " + hex(bits));
+      refuse("an instruction descriptor with a shape of M " + std::to_string(m) + " and N " +
+             std::to_string(n) + ", which this kind of tcgen05.mma does not have: " + hex(bits));
   }
 
   static std::string hex(u32 bits) {
@@ -157,7 +159,8 @@ struct Product {
   // Rows of A of one block, k elements each.
   void read_a(const Block &block, f32 *a) const {
     u32 count = shape.a.count;
-    SharedMatrix matrix = SharedMatrix::of_tensor_core(w, i, thread, block.warps[0], operand<u64>(Form::a), true);
+    SharedMatrix matrix =
+        SharedMatrix::of_tensor_core(w, i, thread, block.warps[0], operand<u64>(Form::a), true);
     f32 values[32];
     if (!shape.columns_a) {
       for (u32 row = 0; row < paths.rows; ++row)
@@ -228,8 +231,9 @@ struct Product {
       shape.a.widen(bytes + chunk * chunk_bytes, row + chunk * shape.a.count);
   }
 
-  // A sparse row: what it holds goes to the places that 4 bits of metadata say, of 2 elements one, of 4 two, of 8 two
-  // pairs. In one word for 8 such groups, whose halves lie in two lanes, or in two words of the lane.
+  // A sparse row: what it holds goes to the places that 4 bits of metadata say, of 2 elements one, of 4 two,
+  // of 8 two pairs. In one word for 8 such groups, whose halves lie in two lanes, or in two words of the
+  // lane.
   void spread(Block &block, u32 lane, const f32 *held, f32 *row) const {
     TensorAddress at = address(Form::metadata, form.offset_of_metadata);
     u32 group = form.kind == TensorKind::tf32 ? 2 : shape.a.count == 32 ? 8 : 4, groups = 2 * shape.k / group;
@@ -279,11 +283,12 @@ struct Product {
     return has(Form::zero_columns) ? operand<u64>(Form::zero_columns) >> 56 & 63 : 0;
   }
 
-  // The factor of block j of k for one row of A or column of B, whose `row` is counted from the first of its lanes.
+  // The factor of block j of k for one row of A or column of B, whose `row` is counted from the first of its
+  // lanes.
   f32 scale(Block &block, TensorAddress at, u32 byte, u32 quarter, u32 row, u32 j) const {
     const u32 *cell = block.tensor().row(w, i, thread, quarter * quarter_lanes + row % quarter_lanes,
                                          at.column + row / quarter_lanes, 1);
-    return scale_of_code(*cell >> (8 * (byte + j)) & 0xff, shape.powers);
+    return scale_of(shape.powers ? MatrixScale::ue8m0 : MatrixScale::ue4m3, *cell >> (8 * (byte + j)) & 0xff);
   }
 
   void run() {
@@ -343,7 +348,8 @@ struct Product {
   }
 
   // 8 lanes of D from `lane` on.
-  void multiply(Block &block, u32 rank, u32 lane, const f32 *a, const f32 *b, f32 *c, u32 width, u32 k) const {
+  void multiply(Block &block, u32 rank, u32 lane, const f32 *a, const f32 *b, f32 *c, u32 width,
+                u32 k) const {
     bool adds = w.predicate(w.program->extra[i->extra + Form::adds]) >> thread & 1;
     bool integers = form.kind == TensorKind::i8;
     u32 column = address(Form::d, form.offset_of_d).column;
@@ -356,7 +362,7 @@ struct Product {
                            : shape.d_type == 0 ? widen(f16{static_cast<u16>(rows[r][j])}) * factor
                                                : bit_cast<f32>(rows[r][j]) * factor;
     }
-    if (shape.a.exact && shape.b.exact && !shape.scaled)
+    if (shape.a.exact() && shape.b.exact() && !shape.scaled)
       multiply_floats<true>(a, b, c, rows_at_once, width, k);
     else
       multiply_floats<false>(a, b, c, rows_at_once, width, k);
@@ -390,6 +396,7 @@ const Instruction *multiply_in_tensor_memory(Warp &w, const Instruction *i) {
     MatrixKind kind = form.kind == TensorKind::f16    ? MatrixKind::half
                       : form.kind == TensorKind::tf32 ? MatrixKind::tf32
                       : form.kind == TensorKind::i8   ? MatrixKind::int8
+                      : form.kind >= TensorKind::mxf4 ? MatrixKind::float4
                                                       : MatrixKind::float8;
     w.counters->matrix_products[static_cast<size_t>(kind)] +=
         u64{product.shape.m} * product.shape.n * product.shape.k;

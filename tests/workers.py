@@ -1,0 +1,154 @@
+"""Workers of replays, forked from a process that has imported all that they import: none pays for the imports again.
+
+That is for workers of which nobody could tell it: on the built-in CPU driver, in the layout of addresses that every
+process has, with nothing preloaded and without a limit on memory. All others are started as replay starts them. So are
+those of tests that set `STARTED`, which are about the start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from typing import BinaryIO, NoReturn
+
+from replay.drivers import emulator_library
+from replay.engine.environment import worker_environment
+from replay.engine.placing import layouts
+from replay.run import supervisor
+from replay.run.supervisor import WorkerProcess
+
+STARTED = "REPLAY_TEST_STARTED_WORKERS"  # a variable of the environment
+_ABOVE_ALL = 1 << 10  # numbers of open files that no request names
+_BOOTSTRAP = supervisor._BOOTSTRAP
+_start = WorkerProcess._start
+
+
+class Worker:
+    """A forked worker, as far as its supervisor uses a subprocess.Popen.
+
+    parent: the process that forked it. ended: waits so many seconds for its exit status (None: for ever).
+    """
+
+    stdin: BinaryIO
+    stdout: BinaryIO
+
+    def __init__(self, pid: int, parent: int, ended: Callable[[float | None], int | None]) -> None:
+        self.pid, self.parent = pid, parent
+        self._ended = ended
+        self._status: int | None = None
+
+    def poll(self) -> int | None:
+        if self._status is None:
+            self._status = self._ended(0)
+        return self._status
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self._status is None:
+            self._status = self._ended(timeout)
+        if self._status is None:
+            raise subprocess.TimeoutExpired("worker", timeout or 0)
+        return self._status
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+
+# Forks a worker for this file of a driver, with this environment and these open files: number in the worker -> here.
+Fork = Callable[[str, Mapping[str, str], Mapping[int, int]], Worker]
+
+
+def use(fork: Fork) -> None:
+    """Have workers of replays in this process forked from now on, where that is possible."""
+
+    def start(self: WorkerProcess, write_end: int) -> object:
+        if not _is_ordinary(self):
+            return _start(self, write_end)
+        with layouts.started_in(self.layout) as self.layout:
+            pass
+        environment = {
+            **worker_environment(self.driver, self.request.get("confine", True)),
+            **self.environment,
+        }
+        (typed, stdin), (stdout, printed) = os.pipe(), os.pipe()
+        files = {number: number for number in (write_end, *self.inherited)}
+        worker = fork(str(self.driver.library), environment, files | {0: typed, 1: printed, 2: printed})
+        os.close(typed)
+        os.close(printed)
+        worker.stdin, worker.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb", buffering=0)
+        request = {**self.request, "parent": worker.parent, "descriptor": write_end}
+        with contextlib.suppress(BrokenPipeError), worker.stdin:
+            worker.stdin.write(json.dumps(request).encode())
+        return worker
+
+    WorkerProcess._start = start  # type: ignore[assignment,method-assign]
+
+
+def _is_ordinary(worker: WorkerProcess) -> bool:
+    return (
+        STARTED not in os.environ
+        and worker.layout == "random"
+        and worker.driver.library == emulator_library()
+        and worker.memory_limit_bytes is None
+        and not worker.request.get("profile")
+        and "LD_PRELOAD" not in os.environ | worker.environment
+        and supervisor._BOOTSTRAP == _BOOTSTRAP
+        and resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY
+    )
+
+
+def fork_here(library: str, environment: Mapping[str, str], files: Mapping[int, int]) -> Worker:
+    """A worker that is a child of this process."""
+    if (pid := os.fork()) == 0:
+        become(library, environment, files)
+
+    def ended(timeout_s: float | None) -> int | None:
+        deadline_s = time.monotonic() + (timeout_s or 0)
+        while True:
+            found, status = os.waitpid(pid, 0 if timeout_s is None else os.WNOHANG)
+            if found:
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() >= deadline_s:
+                return None
+            time.sleep(0.005)
+
+    return Worker(pid, os.getpid(), ended)
+
+
+def become(library: str, environment: Mapping[str, str], files: Mapping[int, int]) -> NoReturn:
+    """This process, a forked one, is a worker from now on. Its request is still to come, on its input."""
+    try:
+        from replay.engine import driver, worker
+
+        os.setsid()
+        apart = {number: fcntl.fcntl(file, fcntl.F_DUPFD, _ABOVE_ALL) for number, file in files.items()}
+        for open_file in map(int, os.listdir("/proc/self/fd")):
+            if open_file not in apart.values():
+                with contextlib.suppress(OSError):  # the folder itself was closed by then
+                    os.close(open_file)
+        for number, file in apart.items():
+            os.dup2(file, number)
+            os.close(file)
+        os.environ.clear()
+        os.environ.update(environment)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        loaded = driver.LoadedDriver.__init__
+
+        def load(self: driver.LoadedDriver) -> None:
+            ctypes.CDLL(
+                library
+            )  # found by its soname from now on, as a new process finds it in LD_LIBRARY_PATH
+            loaded(self)
+
+        driver.LoadedDriver.__init__ = load  # type: ignore[method-assign]
+        worker.main()
+    finally:
+        os._exit(70)
