@@ -3,6 +3,7 @@
 
 #include "exec/access/access.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/block/issue.hpp"
 #include "exec/copies/extra_operands.hpp"
 #include "exec/copies/mbarrier.hpp"
 #include "exec/operations/matrix/whole_warp.hpp"
@@ -115,8 +116,11 @@ const Instruction *commit(Warp &w, const Instruction *i) {
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     uint64_t mbarrier = operand<uint64_t>(w, i, 0, lane);
-    for (const Delivery &each : Deliveries(w, i, 1, lane, mbarrier, mbarrier))
-      mbarrier::arrive_once(w, i, lane, each.mbarrier);
+    Deliveries to(w, i, 1, lane, mbarrier, mbarrier);
+    issue_in_order(w, lane, Track::tensor, to.signals(), [=, &w] {
+      for (const Delivery &each : to)
+        mbarrier::arrive_once(w, i, lane, each.mbarrier);
+    });
   }
   return i + 1;
 }

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "exec/block/cluster.hpp"
+#include "exec/block/issue.hpp"
 #include "exec/copies/extra_operands.hpp"
 #include "exec/operations/matrix/elements.hpp"
 #include "exec/operations/matrix/shared_matrix.hpp"
@@ -44,7 +45,7 @@ const Instruction *copy(Warp &w, const Instruction *i) {
     uint32_t thread = first_lane(lanes);
     TensorAddress at(operand<uint32_t>(w, i, 0, thread) + static_cast<uint32_t>(form.address_offset));
     uint64_t descriptor = operand<uint64_t>(w, i, 1, thread);
-    for_each_block(w, i, thread, form.pair, [&](Block &block) {
+    auto perform = [=, &w, &form](Block &block) {
       TensorMemory &memory = block.tensor();
       SharedMatrix matrix = SharedMatrix::of_tensor_core(w, i, thread, block.warps[0], descriptor, true);
       for (uint32_t row = 0; row < form.rows; ++row) {
@@ -62,7 +63,9 @@ const Instruction *copy(Warp &w, const Instruction *i) {
           std::memcpy(memory.row(w, i, thread, lane + c * form.copy_step, at.column, form.row_bytes / 4u),
                       bytes, form.row_bytes);
       }
-    });
+    };
+    issue_in_order(w, thread, Track::tensor, {},
+                   [=, &w, &form] { for_each_block(w, i, thread, form.pair, perform); });
   }
   return i + 1;
 }
@@ -75,11 +78,13 @@ const Instruction *shift(Warp &w, const Instruction *i) {
     if (at.lane % rows != 0)
       fail(w, i, LaunchStatus::illegal_instruction,
            "tcgen05.shift from lane " + std::to_string(at.lane) + " on, which is no multiple of 32", thread);
-    for_each_block(w, i, thread, i->immediate != 0, [&](Block &block) {
+    auto perform = [=, &w](Block &block) {
       for (uint32_t row = 0; row + 1 < rows; ++row)
         std::memcpy(block.tensor().row(w, i, thread, at.lane + row, at.column, columns),
                     block.tensor().row(w, i, thread, at.lane + row + 1, at.column, columns), 4 * columns);
-    });
+    };
+    issue_in_order(w, thread, Track::tensor, {},
+                   [=, &w] { for_each_block(w, i, thread, i->immediate != 0, perform); });
   }
   return i + 1;
 }

@@ -1,5 +1,5 @@
-# covers: Triton for compute capability 10.0, whose tl.dot goes through tcgen05: products in half, bfloat16, tf32, float8
-# and of a whole grid by few blocks; attention in one kernel; products of matrices that are scaled block by block.
+# covers: Triton for compute capability 10.0, whose tl.dot goes through tcgen05: products in half, bfloat16, tf32,
+# float8, and of a whole grid by few blocks; attention in one kernel; products of matrices scaled block by block.
 # environment: REPLAY_EMULATOR_COMPUTE_CAPABILITY=10.0
 # needs: triton
 import sys
@@ -14,7 +14,9 @@ from arrays import DeviceArray, use_primary_context  # noqa: E402
 
 
 @triton.jit
-def product(a, b, c, N, K, AS: tl.constexpr, M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, K_BLOCK: tl.constexpr):
+def product(
+    a, b, c, N, K, AS: tl.constexpr, M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, K_BLOCK: tl.constexpr
+):
     rows = tl.program_id(0) * M_BLOCK + tl.arange(0, M_BLOCK)
     columns = tl.program_id(1) * N_BLOCK + tl.arange(0, N_BLOCK)
     total = tl.zeros((M_BLOCK, N_BLOCK), dtype=tl.float32)
@@ -27,7 +29,18 @@ def product(a, b, c, N, K, AS: tl.constexpr, M_BLOCK: tl.constexpr, N_BLOCK: tl.
 
 
 @triton.jit
-def persistent(a, b, c, M, N, K, BLOCKS: tl.constexpr, M_BLOCK: tl.constexpr, N_BLOCK: tl.constexpr, K_BLOCK: tl.constexpr):
+def persistent(
+    a,
+    b,
+    c,
+    M,
+    N,
+    K,
+    BLOCKS: tl.constexpr,
+    M_BLOCK: tl.constexpr,
+    N_BLOCK: tl.constexpr,
+    K_BLOCK: tl.constexpr,
+):
     left = tl.make_tensor_descriptor(a, [M, K], [K, 1], [M_BLOCK, K_BLOCK])
     right = tl.make_tensor_descriptor(b, [N, K], [K, 1], [N_BLOCK, K_BLOCK])
     out = tl.make_tensor_descriptor(c, [M, N], [N, 1], [M_BLOCK, N_BLOCK])
@@ -60,7 +73,19 @@ def attention(q, k, v, out, scale, LENGTH: tl.constexpr, D: tl.constexpr, M: tl.
 
 
 @triton.jit
-def scaled(a, sa, b, sb, c, KIND: tl.constexpr, PACK: tl.constexpr, GROUP: tl.constexpr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+def scaled(
+    a,
+    sa,
+    b,
+    sb,
+    c,
+    KIND: tl.constexpr,
+    PACK: tl.constexpr,
+    GROUP: tl.constexpr,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+):
     rows, columns = tl.arange(0, M), tl.arange(0, N)
     inner, groups = tl.arange(0, K // PACK), tl.arange(0, K // GROUP)
     x = tl.load(a + rows[:, None] * (K // PACK) + inner[None, :])
@@ -72,10 +97,18 @@ def scaled(a, sa, b, sb, c, KIND: tl.constexpr, PACK: tl.constexpr, GROUP: tl.co
 
 def check_products(random: np.random.Generator) -> None:
     """Small integers, of which every type has all sums."""
-    for rows, of in ((128, tl.float16), (64, tl.float16), (128, tl.bfloat16), (128, tl.float32), (128, tl.float8e4nv)):
+    for rows, of in (
+        (128, tl.float16),
+        (64, tl.float16),
+        (128, tl.bfloat16),
+        (128, tl.float32),
+        (128, tl.float8e4nv),
+    ):
         a, b = random.integers(-3, 4, (rows, 128)), random.integers(-3, 4, (128, 64))
         c = DeviceArray(np.zeros((rows, 64), "f4"))
-        product[(1, 2)](DeviceArray(a.astype("f4")), DeviceArray(b.astype("f4")), c, 64, 128, of, rows, 32, 64)
+        product[(1, 2)](
+            DeviceArray(a.astype("f4")), DeviceArray(b.astype("f4")), c, 64, 128, of, rows, 32, 64
+        )
         np.testing.assert_array_equal(c.numpy(), a @ b, err_msg=f"{of}, {rows} rows")
     a, b = random.integers(-3, 4, (256, 128)).astype("f2"), random.integers(-3, 4, (192, 128)).astype("f2")
     c = DeviceArray(np.zeros((256, 192), "f2"))

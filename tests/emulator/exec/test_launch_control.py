@@ -78,8 +78,11 @@ def test_the_answer_has_all_coordinates(cuda: driver_api.Driver) -> None:
         clusterlaunchcontrol.query_cancel.get_first_ctaid::z.b32.b128 %r6, %answer;
         st.global.v2.u32 [%rd0], {%r4, %r5}; st.global.u32 [%rd0 + 8], %r6; add.u64 %rd0, %rd0, 12;
         add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 11; @%p2 bra again;
-        """.replace("again:", "cvt.u64.u32 %rd12, %r2; cvta.shared.u64 %rd12, %rd12; cvt.u64.u32 %rd13, %r1;"
-                    "cvta.shared.u64 %rd13, %rd13; again:"),
+        """.replace(
+            "again:",
+            "cvt.u64.u32 %rd12, %r2; cvta.shared.u64 %rd12, %rd12; cvt.u64.u32 %rd13, %r1;"
+            "cvta.shared.u64 %rd13, %rd13; again:",
+        ),
         shared=".shared .align 16 .b8 answer[16]; .shared .align 8 .b64 bar;",
         parameters=1,
     )

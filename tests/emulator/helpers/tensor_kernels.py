@@ -18,7 +18,9 @@ SHARED_BYTES = 1 << 16
 MOST_WORDS = 24
 
 
-def run(cuda: driver_api.Driver, ptx: str, values: Sequence[object], *, grid: int = 1, block: int = 32) -> int:
+def run(
+    cuda: driver_api.Driver, ptx: str, values: Sequence[object], *, grid: int = 1, block: int = 32
+) -> int:
     """As small_kernels.run. A device wants to hear of its architecture; the CPU driver has every instruction."""
     name, major = ctypes.create_string_buffer(100), ctypes.c_int()
     cuda.do("cuDeviceGetName", name, 100, 0)
@@ -31,9 +33,9 @@ def run(cuda: driver_api.Driver, ptx: str, values: Sequence[object], *, grid: in
 
 
 def kernel(instructions: str, *, pair: bool = False, shared_bytes: int = SHARED_BYTES) -> str:
-    """instructions: run by thread 0 of each block, of a pair by the first alone, after which mbarrier [%r30] completes
-    once more. p0: shared memory, by block; p1: tensor memory, by block and changed in place; p2: 64-bit words, which are
-    in %w0 and on, the first two of them descriptors whose address counts from the begin of shared memory."""
+    """instructions: run by thread 0 of each block, of a pair by the first alone. p0: shared memory, by block; p1:
+    tensor memory, by block and changed in place; p2: 64-bit words, which are in %w0 and on, the first two of them
+    descriptors whose address counts from the begin of shared memory."""
     group = 2 if pair else 1
     loads = "\n".join(f"ld.global.u64 %w{i}, [%rd2 + {8 * i}];" for i in range(MOST_WORDS))
     wait = "wait{0}: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r30], {1}; @!%p3 bra wait{0};"

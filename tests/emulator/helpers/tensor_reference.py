@@ -120,8 +120,7 @@ class Shared:
 
 @dataclass
 class Product:
-    """One tcgen05.mma. a, b: element types. Matrices are codes: A by row and k, B by column and k, D by row and column.
-    """
+    """One tcgen05.mma. a, b: element types. Matrices are codes: A by row and k, B by column and k, D by row, column."""
 
     kind: str
     m: int

@@ -32,15 +32,27 @@ F16_128x8 = 8 << 24 | 1 << 17 | 1 << 4
             700,
             "tcgen05.ld of lanes 32 to 63 by warp 0, which reaches lanes 0 to 31",
         ),
-        (ALLOC.format(64), 715, "the block ends with tensor memory that was never deallocated: 64 columns from"),
-        (ALLOC.format(48), 715, "tcgen05.alloc of 48 columns: the number must be a power of 2 from 32 to 512"),
+        (
+            ALLOC.format(64),
+            715,
+            "the block ends with tensor memory that was never deallocated: 64 columns from",
+        ),
+        (
+            ALLOC.format(48),
+            715,
+            "tcgen05.alloc of 48 columns: the number must be a power of 2 from 32 to 512",
+        ),
         (ALLOC.format(32) * 2 + FREE.format(0, 64), 715, "tcgen05.dealloc of 64 columns from column 0 on"),
         (
             "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" + ALLOC.format(32),
             715,
             "tcgen05.alloc after tcgen05.relinquish_alloc_permit",
         ),
-        (ALLOC.format(512) + ALLOC.format(32), 719, "32 columns of tensor memory, of which the block has 0 left"),
+        (
+            ALLOC.format(512) + ALLOC.format(32),
+            719,
+            "32 columns of tensor memory, of which the block has 0 left",
+        ),
         (
             "setp.lt.u32 %p2, %t, 16; @%p2 ret;" + LOAD.format(0),
             715,

@@ -18,7 +18,9 @@ FORMS = [
 ]
 
 
-def move_kernel(shape: str, repeat: int, half: int, column: int, split: int, packed: bool, stores: bool) -> str:
+def move_kernel(
+    shape: str, repeat: int, half: int, column: int, split: int, packed: bool, stores: bool
+) -> str:
     """Four warps. p0: 128 x 512 words of tensor memory, changed in place; p1: registers by warp and thread."""
     count = reference.registers(shape, repeat)
     names = [f"%v{r}" for r in range(count)]
@@ -79,7 +81,9 @@ def test_every_register_of_a_warp_is_where_the_document_says(
                 loaded[name] = tensor[where, column + at]
                 stored[where, column + at] = values[name]
                 continue
-            first = column + (2 * at if thread < 16 or shape != "16x32bx2" else split + 2 * (at - split // each))
+            first = column + (
+                2 * at if thread < 16 or shape != "16x32bx2" else split + 2 * (at - split // each)
+            )
             loaded[name] = tensor[where, first] & 0xFFFF | (tensor[where, first + 1] & 0xFFFF) << 16
             stored[where, first : first + 2] = values[name] & 0xFFFF, values[name] >> 16
 
@@ -100,14 +104,20 @@ COPIES = {
     "128x128b": (128, 1, lambda row: [row]),
     "4x256b": (4, 2, lambda row: [32 * row]),
     "64x128b.warpx2::02_13": (64, 1, lambda row: [row, row + 64]),
-    "64x128b.warpx2::01_23": (64, 1, lambda row: [row // 32 * 64 + row % 32 + 32 * copy for copy in range(2)]),
+    "64x128b.warpx2::01_23": (
+        64,
+        1,
+        lambda row: [row // 32 * 64 + row % 32 + 32 * copy for copy in range(2)],
+    ),
     "32x128b.warpx4": (32, 1, lambda row: [row + 32 * copy for copy in range(4)]),
 }
 
 
 @pytest.mark.parametrize("swizzle", [16, 32, 64, 128])
 @pytest.mark.parametrize("shape", COPIES)
-def test_copies_put_each_row_where_the_document_says(cuda: driver_api.Driver, shape: str, swizzle: int) -> None:
+def test_copies_put_each_row_where_the_document_says(
+    cuda: driver_api.Driver, shape: str, swizzle: int
+) -> None:
     rows, chunks, lanes = COPIES[shape]
     lies, data = Shared(swizzle), noise(seed=1)[0].view(np.uint8).ravel()[: 1 << 16].copy()
     expected = noise()
@@ -148,7 +158,11 @@ def test_a_shift_moves_31_rows(cuda: driver_api.Driver) -> None:
     expected = noise()
     expected[0, 32:63, 4:12] = expected[0, 33:64, 4:12]
     found = after(
-        cuda, f"add.u32 %r1, %base, {(32 << 16) + 4}; tcgen05.shift.cta_group::1.down [%r1];", [b""], noise(), []
+        cuda,
+        f"add.u32 %r1, %base, {(32 << 16) + 4}; tcgen05.shift.cta_group::1.down [%r1];",
+        [b""],
+        noise(),
+        [],
     )
     np.testing.assert_array_equal(found, expected)
 

@@ -21,10 +21,9 @@ D_COLUMN, A_COLUMN, SCALE_A, SCALE_B, METADATA = 0, 256, 288, 320, 352
 
 def opcode(product: Product) -> str:
     names = ".ws" * product.weights_stationary + ".sp" * product.sparse
-    return (
-        f"tcgen05.mma{names}.cta_group::{product.blocks}.kind::{product.kind}"
-        + SUFFIX.get(product.kind, "").format(product.scales)
-    )
+    return f"tcgen05.mma{names}.cta_group::{product.blocks}.kind::{product.kind}" + SUFFIX.get(
+        product.kind, ""
+    ).format(product.scales)
 
 
 def scale_value(codes: Codes, powers: bool) -> NDArray[np.float64]:
@@ -134,7 +133,11 @@ def put_metadata(
 
 
 def put_scales(
-    product: Product, a: NDArray[np.float64], b: NDArray[np.float64], before: Words, random: np.random.Generator
+    product: Product,
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    before: Words,
+    random: np.random.Generator,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Chooses factors, writes them into all four quarters of the lanes, and gives the scaled matrices."""
     low, high = (125, 130) if product.powers else (0x30, 0x42)
@@ -149,7 +152,10 @@ def put_scales(
                 blocks, at, quarters = [row // of_block], row % of_block, range(4)
             else:
                 part, at = divmod(row, len(matrix) // parts)
-                blocks, quarters = list(range(product.blocks)), range(part * 4 // parts, (part + 1) * 4 // parts)
+                blocks, quarters = (
+                    list(range(product.blocks)),
+                    range(part * 4 // parts, (part + 1) * 4 // parts),
+                )
             for block, quarter in itertools.product(blocks, quarters):
                 cell = before[block, 32 * quarter + at % 32, column + at // 32]
                 shift = 8 * (byte + j)
@@ -158,7 +164,9 @@ def put_scales(
     return scaled[0], scaled[1]
 
 
-def check(cuda: driver_api.Driver, product: Product, left: Shared | None, right: Shared, **options: object) -> None:
+def check(
+    cuda: driver_api.Driver, product: Product, left: Shared | None, right: Shared, **options: object
+) -> None:
     _, found, expected = run_product(cuda, product, left, right, **options)  # type: ignore[arg-type]
     np.testing.assert_array_equal(found, expected)
 
@@ -242,7 +250,9 @@ SCALED = [
 
 
 @pytest.mark.parametrize("in_tensor_memory", [False, True], ids=["shared", "tensor"])
-@pytest.mark.parametrize("product", SCALED, ids=lambda p: f"{p.kind}-{p.m}x{p.n}-{p.a}-{p.scales}-{p.scale_bytes}")
+@pytest.mark.parametrize(
+    "product", SCALED, ids=lambda p: f"{p.kind}-{p.m}x{p.n}-{p.a}-{p.scales}-{p.scale_bytes}"
+)
 def test_blocks_are_scaled(cuda: driver_api.Driver, product: Product, in_tensor_memory: bool) -> None:
     check(cuda, product, None if in_tensor_memory else Shared(128), Shared(128))
 
@@ -260,7 +270,9 @@ SPARSE = [
 ]
 
 
-@pytest.mark.parametrize("product", SPARSE, ids=lambda p: f"{p.kind}-{p.m}x{p.n}{'ws' * p.weights_stationary}")
+@pytest.mark.parametrize(
+    "product", SPARSE, ids=lambda p: f"{p.kind}-{p.m}x{p.n}{'ws' * p.weights_stationary}"
+)
 def test_a_sparse_matrix_is_spread(cuda: driver_api.Driver, product: Product) -> None:
     check(cuda, product, Shared(64), Shared(128))
 
@@ -329,7 +341,9 @@ def test_sums_follow_the_order_of_k_with_one_rounding_each(cuda: driver_api.Driv
     d = random.normal(size=(128, 8)).astype(np.float32)
     before[0, :, :8] = d.view(np.uint32)
     codes = [of.view(np.uint16).astype(np.uint64) for of in (a, b)]
-    image = Shared(128).image(codes[0], "f16", "f16", B_START) + Shared(128).image(codes[1], "f16", "f16", B_START)
+    image = Shared(128).image(codes[0], "f16", "f16", B_START) + Shared(128).image(
+        codes[1], "f16", "f16", B_START
+    )
     values = [
         Shared(128).descriptor(0, 128, 8),
         Shared(128).descriptor(B_START, 8, 8),

@@ -206,7 +206,9 @@ def matrix_step(machine: Machine) -> None:
 
 def tensor_memory_step(machine: Machine) -> None:
     """tcgen05 on compute capability 10.0: where tensor memory has elements, factors and metadata, what shifts."""
-    cpu_driver_tests(machine, "tensor memory", ["tensor_memory/test_moves.py", "tensor_memory/test_products.py"])
+    cpu_driver_tests(
+        machine, "tensor memory", ["tensor_memory/test_moves.py", "tensor_memory/test_products.py"]
+    )
 
 
 def error_step(machine: Machine) -> None:

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "exec/block/cluster.hpp"
+#include "exec/block/issue.hpp"
 #include "exec/operations/matrix/loops.hpp"
 #include "exec/operations/matrix/shared_matrix.hpp"
 #include "exec/operations/matrix/tensor_elements.hpp"
@@ -50,9 +51,14 @@ struct Product {
   DataPaths paths;
   Block *blocks[2];
   u32 block_count = 1;
+  u64 values[Form::places]; // of the operands, when it was issued
+  bool adds;
 
   Product(Warp &warp, const Instruction *instruction, const Form &f, u32 lane)
       : w(warp), i(instruction), form(f), thread(lane), blocks{warp.block, nullptr} {
+    for (u32 place = 0; place < Form::places; ++place)
+      values[place] = !has(place) ? 0 : is_wide(place) ? in_row<u64>(place) : in_row<u32>(place);
+    adds = w.predicate(w.program->extra[i->extra + Form::adds]) >> thread & 1;
     if (form.pair) {
       Block *peer = w.block->cluster->peer_of(*w.block);
       if (!peer)
@@ -70,9 +76,13 @@ struct Product {
     fail(w, i, LaunchStatus::illegal_instruction, why, thread);
   }
   bool has(u32 place) const { return w.program->extra[i->extra + place] != no_offset; }
-  template <typename T> T operand(u32 place) const {
-    return w.row<T>(w.program->extra[i->extra + place])[thread];
+  bool is_wide(u32 place) const {
+    return place == Form::b || place == Form::zero_columns || (place == Form::a && !form.tensor_a);
   }
+  template <typename T> T in_row(u32 place) const {
+    return place == Form::adds ? T{0} : w.row<T>(w.program->extra[i->extra + place])[thread];
+  }
+  template <typename T> T operand(u32 place) const { return static_cast<T>(values[place]); }
   TensorAddress address(Form::Place place, s32 offset) const {
     return TensorAddress(operand<u32>(place) + static_cast<u32>(offset));
   }
@@ -291,7 +301,7 @@ struct Product {
     return scale_of(shape.powers ? MatrixScale::ue8m0 : MatrixScale::ue4m3, *cell >> (8 * (byte + j)) & 0xff);
   }
 
-  void run() {
+  void run() const {
     u32 all_k = shape.k * (form.sparse ? 2 : 1), width = columns_of_part();
     size_t a_size = size_t{paths.rows} * shape.k, b_size = size_t{shape.n} * all_k;
     std::vector<f32> &scratch = w.block->tensor().scratch;
@@ -350,7 +360,6 @@ struct Product {
   // 8 lanes of D from `lane` on.
   void multiply(Block &block, u32 rank, u32 lane, const f32 *a, const f32 *b, f32 *c, u32 width,
                 u32 k) const {
-    bool adds = w.predicate(w.program->extra[i->extra + Form::adds]) >> thread & 1;
     bool integers = form.kind == TensorKind::i8;
     u32 column = address(Form::d, form.offset_of_d).column;
     f32 factor = bit_cast<f32>((127u - form.shift_of_d) << 23);
@@ -392,7 +401,7 @@ const Instruction *multiply_in_tensor_memory(Warp &w, const Instruction *i) {
   const Form &form = w.program->tensor_products[static_cast<size_t>(i->immediate)];
   for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
     Product product(w, i, form, first_lane(lanes));
-    product.run();
+    issue_in_order(w, product.thread, Track::tensor, {}, [product] { product.run(); });
     MatrixKind kind = form.kind == TensorKind::f16    ? MatrixKind::half
                       : form.kind == TensorKind::tf32 ? MatrixKind::tf32
                       : form.kind == TensorKind::i8   ? MatrixKind::int8
