@@ -64,7 +64,7 @@ uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, co
                 of_class(InstructionClass::special_function) + of_class(InstructionClass::atomic);
   double weighted = static_cast<double>(counters.warp_instructions) + (cost::slow_class_weight - 1) * slow;
   double compute = weighted * share / issue_per_cycle / cost::clock_ghz;
-  const cost::MatrixRates &rates = rates_of(settings().sm());
+  const cost::MatrixRates &rates = rates_of(settings().compute_capability.sm());
   double matrix_cycles = 0;
   for (size_t kind = 0; kind < matrix_kinds; ++kind)
     matrix_cycles += static_cast<double>(counters.matrix_products[kind]) / rates.products_per_cycle[kind];
