@@ -91,6 +91,7 @@ private:
   void set(Opcode &opcode);
   void look_up(Opcode &opcode);
   void convert(Opcode &opcode);
+  std::vector<uint32_t> two_of_four(const std::string &form, const Operation &found);
   void convert_address(Opcode &opcode);
   void load(Opcode &opcode);
   void store(Opcode &opcode);

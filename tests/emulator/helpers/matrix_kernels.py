@@ -66,9 +66,7 @@ class Machine:
         self.number = {p: n for n, p in enumerate(products)}
         self.input, self.output = driver.alloc(1 << 16), driver.alloc(1 << 16)
 
-    def run(
-        self, product: Product, a: Codes, b: Codes, c: Codes, more: Sequence[Codes] = ()
-    ) -> Codes:
+    def run(self, product: Product, a: Codes, b: Codes, c: Codes, more: Sequence[Codes] = ()) -> Codes:
         data = b""
         for operand, matrix in (("a", a), ("b", b), ("c", c)):
             registers = reference.fragment(product, operand, matrix)

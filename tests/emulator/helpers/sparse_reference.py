@@ -94,9 +94,7 @@ def factor(code: int, kind: str) -> float:
     return reference.value(code & 0x7F, "e4m3")
 
 
-def factor_words(
-    codes: Codes, first_byte: int, lane_of: Sequence[int], random: np.random.Generator
-) -> Codes:
+def factor_words(codes: Codes, first_byte: int, lane_of: Sequence[int], random: np.random.Generator) -> Codes:
     """codes: [row of A or column of B, block]; lane_of: the lane that has those of each."""
     words = random.integers(0, 1 << 32, 32, np.uint64)
     for line, lane in enumerate(lane_of):
@@ -132,7 +130,9 @@ def expected(
             left = left * np.repeat(of_a, product.k // extras.scales, axis=1)
             right = right * np.repeat(of_b, product.k_of_b // extras.scales, axis=1).T
         if product.d == "s32":
-            rows = [left[row].astype(np.int64) @ right[held[row]].astype(np.int64) for row in range(product.m)]
+            rows = [
+                left[row].astype(np.int64) @ right[held[row]].astype(np.int64) for row in range(product.m)
+            ]
             sums = np.array(rows) + reference.values(c, "s32").astype(np.int64)
             if product.saturate:
                 sums = np.clip(sums, -(1 << 31), (1 << 31) - 1)

@@ -200,7 +200,10 @@ def instruction_step(machine: Machine) -> None:
 def matrix_step(machine: Machine) -> None:
     """Products of matrices: where the elements are, and the rounding of sums."""
     cpu_driver_tests(
-        machine, "matrices", ["matrices"], "goes_where or corners or descriptors_name or fragments"
+        machine,
+        "matrices",
+        ["matrices"],
+        "goes_where or corners or descriptors_name or fragments or of_bytes or eight_lanes",
     )
 
 

@@ -83,10 +83,7 @@ template <typename T> void widen_halves(const u32 *words, u32 count, f32 *values
 
 // ue8m0: a power of two; ue4m3: an e4m3 without a sign. f32 holds both exactly.
 inline f32 scale_of(MatrixScale format, u32 code) {
-  if (format == MatrixScale::ue4m3)
-    return widest<e4m3>(code & 0x7f);
-  return code == 0xff ? std::numeric_limits<f32>::quiet_NaN()
-                      : bit_cast<f32>(code ? code << 23 : 0x00400000u);
+  return format == MatrixScale::ue4m3 ? widest<e4m3>(code & 0x7f) : power_of(code);
 }
 
 // .b6x16_p32, .b4x16_p64: 16 elements of 6 or 4 bits side by side, then padding up to 16 bytes. Each goes
