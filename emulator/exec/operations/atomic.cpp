@@ -69,7 +69,8 @@ inline bool is_own_shared(const Warp &w, const Instruction *i, u64 address) {
 class Exclusive {
 public:
   Exclusive(const Launch &launch, const Instruction *i) : launch_(launch) {
-    if (i->of_system || !launch.is_alone.load(std::memory_order_relaxed))
+    if (i->of_system || i->space == ptx::Space::shared ||
+        !launch.is_alone.load(std::memory_order_relaxed))
       return;
     launch.in_atomic = true;
     holds = launch.is_alone;
@@ -104,22 +105,34 @@ template <typename T, typename Next> T exchange_with(u64 address, bool alone, Ne
 
 template <typename T, typename Next> const Instruction *each_lane(Warp &w, const Instruction *i, Next next) {
   Addresses at;
-  prepare(w, i, at, sizeof(T), AccessKind::atomic);
+  Reach fresh;
+  const Reach &r = reach(w, i, fresh, at, sizeof(T), AccessKind::atomic);
   T *to = i->destination == no_offset ? nullptr : w.row<T>(i->destination);
-  auto exchange = [&](u32 l, bool own, bool alone) {
-    T old = exchange_with<T>(at.address[l], alone, [&](T value) { return next(l, own, value); });
+  Exclusive exclusive(*w.launch, i);
+  // Where all lanes are of one kind, and nobody else is there.
+  bool shared = i->space == ptx::Space::shared, whole = r.active == ~u32{0};
+  bool alone = shared || (i->space == ptx::Space::global && exclusive.holds);
+  if (whole && alone && r.pattern == Pattern::contiguous) {
+    T *place = reinterpret_cast<T *>(r.lowest + static_cast<u64>(i->immediate));
+    if (to)
+      EACH_LANE(l) {
+        T old = place[l];
+        place[l] = next(l, shared, old);
+        to[l] = old;
+      }
+    else
+      EACH_LANE(l) place[l] = next(l, shared, place[l]);
+    return i + 1;
+  }
+  spread(i, r, at, sizeof(T));
+  auto exchange = [&](u32 l, bool own, bool undisturbed) {
+    T old = exchange_with<T>(at.address[l], undisturbed, [&](T value) { return next(l, own, value); });
     if (to)
       to[l] = old;
   };
-  if (i->space == ptx::Space::shared && w.active == ~u32{0}) {
+  if (whole && alone) {
     for (u32 l = 0; l < lanes_per_warp; ++l)
-      exchange(l, true, true);
-    return i + 1;
-  }
-  Exclusive exclusive(*w.launch, i);
-  if (i->space == ptx::Space::global && w.active == ~u32{0} && exclusive.holds) {
-    for (u32 l = 0; l < lanes_per_warp; ++l)
-      exchange(l, false, true);
+      exchange(l, shared, true);
     return i + 1;
   }
   for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
