@@ -94,8 +94,8 @@ void Block::start(uint64_t linear_index) {
   position[1] = static_cast<uint32_t>(linear_index / grid.x % grid.y);
   position[2] = static_cast<uint32_t>(linear_index / grid.x / grid.y);
   live_threads = launch->threads_per_block;
-  for (Barrier &barrier : barriers)
-    barrier = Barrier{};
+  for (; open_barriers; open_barriers &= open_barriers - 1)
+    barriers[first_lane(open_barriers)] = Barrier{};
   std::memset(shared.data(), 0, shared.size());
   for (uint32_t w = 0; w < warps.size(); ++w) {
     uint32_t threads = std::min(lanes_per_warp, launch->threads_per_block - w * lanes_per_warp);
@@ -155,7 +155,7 @@ const Instruction *Block::arrive(Warp &warp, const Instruction *i) {
            first);
     barrier.expected = threads;
   }
-  barrier.open = true;
+  open_barriers |= uint32_t{1} << id;
   barrier.arrived += counted && warp.active == warp.live ? lanes_per_warp : warp.active_lanes();
   if (i->c != no_offset) {
     uint32_t on = warp.predicate(i->c) & warp.active;
@@ -174,10 +174,11 @@ const Instruction *Block::arrive(Warp &warp, const Instruction *i) {
 
 void Block::complete(uint32_t id) {
   Barrier &barrier = barriers[id];
-  if (!barrier.open || barrier.arrived < (barrier.expected ? barrier.expected : live_threads))
+  if (barrier.arrived < (barrier.expected ? barrier.expected : live_threads))
     return;
   Barrier done = barrier;
   barrier = Barrier{};
+  open_barriers &= ~(uint32_t{1} << id);
   passed_barrier = true;
   for (Warp &warp : warps) {
     size_t kept = 0;
@@ -205,8 +206,8 @@ void Block::complete(uint32_t id) {
 
 void Block::threads_left(uint32_t count) {
   live_threads -= count;
-  for (uint32_t id = 0; id < barriers_per_block && live_threads != 0; ++id)
-    complete(id);
+  for (uint32_t open = live_threads ? open_barriers : 0; open; open &= open - 1)
+    complete(first_lane(open));
 }
 
 } // namespace emulator

@@ -12,7 +12,6 @@ namespace emulator {
 struct Barrier {
   uint32_t arrived = 0;  // threads; whole warps count as 32 when a count is given
   uint32_t expected = 0; // 0: all threads that have not exited
-  bool open = false;     // somebody has arrived
   bool all = true;       // .red.and
   bool any = false;      // .red.or
   uint32_t ones = 0;     // .red.popc
@@ -43,6 +42,7 @@ struct Block {
   Cluster *cluster = nullptr; // for handlers alone: no block calls it
   std::vector<Warp> warps;
   Barrier barriers[barriers_per_block];
+  uint32_t open_barriers = 0; // bit b: somebody has arrived at barrier b; the others are as they began
   Buffer registers, shared, local;
   uint64_t index = 0;        // linear
   uint32_t position[3] = {}; // %ctaid

@@ -169,8 +169,7 @@ inline const SharedCounters &cost_of_shared(Reach &r, u64 lowest, u32 bytes, boo
   cost.requests = 1;
   cost.bytes = u64{bytes} * r.lanes;
   bool side_by_side = r.pattern == Pattern::uniform || r.pattern == Pattern::contiguous;
-  cost.wavefronts =
-      side_by_side && parts == 1 && !atomic ? 1 : count_wavefronts(r, lowest, bytes, atomic);
+  cost.wavefronts = side_by_side && parts == 1 && !atomic ? 1 : count_wavefronts(r, lowest, bytes, atomic);
   cost.bank_conflicts = cost.wavefronts - needed;
   return cost;
 }

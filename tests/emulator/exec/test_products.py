@@ -1,5 +1,6 @@
-"""Two loads from shared memory and the multiply-add that reads them are one step, and so is a chain of those. The same
-kernel instruction by instruction (REPLAY_EMULATOR_INTERLEAVE) gives the same bits and the same counts."""
+"""Two loads from shared memory and the multiply-add that reads them are one step, and so are a chain of those, and a
+product with the multiply-add that adds it. The same kernel instruction by instruction (REPLAY_EMULATOR_INTERLEAVE)
+gives the same bits and the same counts."""
 
 from __future__ import annotations
 
@@ -103,7 +104,12 @@ def results(
     return done.stdout.split(), counts
 
 
-PAIRS = [("uniform", "contiguous"), ("two rows", "halves"), ("contiguous", "contiguous"), ("uniform", "halves")]
+PAIRS = [
+    ("uniform", "contiguous"),
+    ("two rows", "halves"),
+    ("contiguous", "contiguous"),
+    ("uniform", "halves"),
+]
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])
@@ -151,4 +157,51 @@ def test_a_load_in_the_midst_of_a_chain_faults_at_its_own_line(fresh: Fresh) -> 
     line = next(n for n, text in enumerate(ptx.splitlines(), 1) if f"%y7, [%r11+{4 * 16 * 7}]" in text)
     for settings in ({}, {"INTERLEAVE": "1"}):
         said = complaint(fresh, ptx, 700, arguments="d.alloc(512), d.alloc(4096)", **settings)
-        assert f"PTX line {line}" in said and "at 0x200" in said, said
+        assert f"PTX line {line}" in said, said
+        assert "at 0x200" in said, said
+
+
+# What is done with four elements; the result is %v9.
+SUMS = {
+    "a sum": "mul.rn.{k} %v5, %v1, %v2; fma.rn.{k} %v9, %v3, %v4, %v5;",
+    "in the row of a factor": "mul.rn.{k} %v5, %v1, %v2; fma.rn.{k} %v1, %v1, %v4, %v5; mov.{k} %v9, %v1;",
+    "in the row of the product": "mul.rn.{k} %v9, %v1, %v2; fma.rn.{k} %v9, %v3, %v4, %v9;",
+    "read again": "mul.rn.{k} %v5, %v1, %v2; fma.rn.{k} %v6, %v3, %v4, %v5; mul.rn.{k} %v9, %v6, %v5;",
+    "as a factor": "mul.rn.{k} %v5, %v1, %v2; fma.rn.{k} %v9, %v5, %v4, %v3;",
+    "twice": "mul.rn.{k} %v5, %v1, %v2; fma.rn.{k} %v9, %v5, %v4, %v5;",
+    "rounded down": "mul.rn.{k} %v5, %v1, %v2; fma.rm.{k} %v9, %v3, %v4, %v5;",
+    "product rounded up": "mul.rp.{k} %v5, %v1, %v2; fma.rn.{k} %v9, %v3, %v4, %v5;",
+    "guarded": "mov.{k} %v9, %v4; mul.rn.{k} %v5, %v1, %v2; @%p2 fma.rn.{k} %v9, %v3, %v4, %v5;",
+    "in some lanes": "mov.{k} %v9, %v4; @%p2 bra L; mul.rn.{k} %v5, %v1, %v2; fma.rn.{k} %v9, %v3, %v4, %v5; L:",
+    "a sum of three": "mul.rn.{k} %v5, %v1, %v2; fma.rn.{k} %v6, %v3, %v4, %v5; fma.rn.{k} %v9, %v1, %v3, %v6;",
+}
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("which", SUMS)
+def test_a_sum_of_two_products_gives_what_its_instructions_give(
+    fresh: Fresh, tmp_path: Path, kind: str, which: str
+) -> None:
+    size = int(kind[1:]) // 8
+    loads = "\n".join(f"ld.global.{kind} %v{k + 1}, [%rd4+{32 * size * k}];" for k in range(4))
+    ptx = module(
+        f"""
+        .reg .{kind} %v<10>;
+        and.b32 %r1, %t, 31;
+        mul.wide.u32 %rd3, %r1, {size};
+        add.u64 %rd4, %rd0, %rd3;
+        {loads}
+        setp.lt.u32 %p2, %t, 5;
+        {SUMS[which].format(k=kind)}
+        mul.wide.u32 %rd3, %t, {size};
+        add.u64 %rd4, %rd1, %rd3;
+        st.global.{kind} [%rd4], %v9;
+        """
+    )
+    blocks = (32, 40, 7)
+    at_once = results(fresh, ptx, kind, tmp_path / "counters", blocks)
+    assert at_once == results(fresh, ptx, kind, tmp_path / "counters", blocks, INTERLEAVE="1")
+    if which == "a sum":
+        found = np.frombuffer(bytes.fromhex(at_once[0][-3]), f"f{size}")[:32]
+        small = [k % 5 for k in range(ELEMENTS)]
+        assert found.tolist() == [small[t] * small[32 + t] + small[64 + t] * small[96 + t] for t in range(32)]
