@@ -102,8 +102,8 @@ void Block::start(uint64_t linear_index) {
   position[1] = static_cast<uint32_t>(linear_index / grid.x % grid.y);
   position[2] = static_cast<uint32_t>(linear_index / grid.x / grid.y);
   live_threads = launch->threads_per_block;
-  for (Barrier &barrier : barriers)
-    barrier = Barrier{};
+  for (; open_barriers; open_barriers &= open_barriers - 1)
+    barriers[first_lane(open_barriers)] = Barrier{};
   std::memset(shared.data(), 0, shared.size());
   for (const Buffer *fenced : {&fenced_shared, &fenced_registers})
     if (fenced->size() != 0)
@@ -172,7 +172,7 @@ const Instruction *Block::arrive(Warp &warp, const Instruction *i) {
            first);
     barrier.expected = threads;
   }
-  barrier.open = true;
+  open_barriers |= uint32_t{1} << id;
   barrier.arrived += counted && warp.active == warp.live ? lanes_per_warp : warp.active_lanes();
   if (i->c != no_offset) {
     uint32_t on = warp.predicate(i->c) & warp.active;
@@ -196,10 +196,11 @@ void Block::fence_registers(const Warp &warp) {
 
 void Block::complete(uint32_t id) {
   Barrier &barrier = barriers[id];
-  if (!barrier.open || barrier.arrived < (barrier.expected ? barrier.expected : live_threads))
+  if (barrier.arrived < (barrier.expected ? barrier.expected : live_threads))
     return;
   Barrier done = barrier;
   barrier = Barrier{};
+  open_barriers &= ~(uint32_t{1} << id);
   passed_barrier = true;
   for (Warp &warp : warps) {
     size_t kept = 0;
@@ -234,8 +235,8 @@ void Block::threads_left(uint32_t count) {
              " columns from column " + std::to_string(left.column) + " on, allocated",
          0);
   }
-  for (uint32_t id = 0; id < barriers_per_block && live_threads != 0; ++id)
-    complete(id);
+  for (uint32_t open = live_threads ? open_barriers : 0; open; open &= open - 1)
+    complete(first_lane(open));
 }
 
 TensorMemory &Block::tensor() {

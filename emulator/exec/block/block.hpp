@@ -13,7 +13,6 @@ namespace emulator {
 struct Barrier {
   uint32_t arrived = 0;  // threads; whole warps count as 32 when a count is given
   uint32_t expected = 0; // 0: all threads that have not exited
-  bool open = false;     // somebody has arrived
   bool all = true;       // .red.and
   bool any = false;      // .red.or
   uint32_t ones = 0;     // .red.popc
@@ -45,6 +44,7 @@ struct Block {
   Cluster *cluster = nullptr; // for handlers alone: no block calls it
   std::vector<Warp> warps;
   Barrier barriers[barriers_per_block];
+  uint32_t open_barriers = 0; // bit b: somebody has arrived at barrier b; the others are as they began
   Buffer registers, shared, local;
   // Where asynchronous operations are deferred: what of shared memory, and of registers that wgmma takes, they
   // see, which a fence has made visible to them or they have written themselves.

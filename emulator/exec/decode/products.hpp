@@ -1,4 +1,4 @@
-// Products whose factors are loaded right before them, as one step each (operations/products.cpp).
+// Sums of products as one step with what gives their terms right before them (operations/products.cpp).
 #pragma once
 
 #include "exec/lowered/lowered.hpp"

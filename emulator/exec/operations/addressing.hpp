@@ -16,6 +16,21 @@ struct Addresses {
 
 inline const u8 *launch_parameters(const Warp &w) { return w.parameters; }
 
+// The pattern of lanes whose offsets are known, and are neither the same nor side by side.
+inline void name_pieces(Reach &r, u32 offset_bits, u32 bytes) {
+  r.offset_bits = offset_bits;
+  r.pattern = Pattern::scattered;
+  u32 step = r.offset[1] - r.offset[0];
+  if (r.active != ~u32{0} || (step != 0 && step != bytes))
+    return;
+  u32 differs = 0;
+  for (u32 p = 0; p < lanes_per_warp; p += lanes_of_piece)
+    for (u32 l = 0; l < lanes_of_piece; ++l)
+      differs |= r.offset[p + l] ^ (r.offset[p] + l * step);
+  if (differs == 0)
+    r.pattern = step == 0 ? Pattern::pieces_uniform : Pattern::pieces_contiguous;
+}
+
 // Finds the pattern of the lanes' addresses in the row of `i`. Addresses that are too far apart for offsets
 // go to `at`.
 template <typename Row, bool Strides>
@@ -66,6 +81,26 @@ template <typename Row, bool Strides>
     if (gaps == 0 && low_lanes)
       return regular(Pattern::contiguous, bytes, u64{bytes} * r.lanes);
   }
+  u32 bits = 0;
+  if constexpr (!Strides && sizeof(Row) == 4) {
+    Row least = a0, most = a0;
+    if (whole)
+      EACH_LANE(l) {
+        least = a[l] < least ? a[l] : least;
+        most = a[l] > most ? a[l] : most;
+      }
+    u64 apart = static_cast<u64>(most) - static_cast<u64>(least);
+    if (whole && apart < u64{1} << 30) {
+      EACH_LANE(l) {
+        r.offset[l] = static_cast<u32>(a[l]) - static_cast<u32>(least);
+        bits |= r.offset[l];
+      }
+      r.lowest = least + window;
+      r.span = apart + bytes;
+      name_pieces(r, bits, bytes);
+      return;
+    }
+  }
   u64 too_far = 0;
   auto apart = [&](u32 l) {
     u64 d = static_cast<u64>(a[l]) - static_cast<u64>(a0) +
@@ -95,27 +130,13 @@ template <typename Row, bool Strides>
     least = d < least ? d : least;
     most = d > most ? d : most;
   }
-  u32 bits = 0;
   EACH_LANE(l) {
     r.offset[l] -= static_cast<u32>(least);
     bits |= r.offset[l];
   }
-  r.offset_bits = bits;
   r.lowest = origin + static_cast<u64>(static_cast<s64>(least));
   r.span = static_cast<u64>(static_cast<s64>(most) - least) + bytes;
-  r.pattern = Pattern::scattered;
-  if (!whole)
-    return;
-  u32 differs = 0, gaps = 0;
-  for (u32 p = 0; p < lanes_per_warp; p += lanes_of_piece)
-    for (u32 l = p; l < p + lanes_of_piece; ++l) {
-      differs |= r.offset[l] ^ r.offset[p];
-      gaps |= r.offset[l] ^ (r.offset[p] + (l - p) * bytes);
-    }
-  if (differs == 0)
-    r.pattern = Pattern::pieces_uniform;
-  else if (gaps == 0)
-    r.pattern = Pattern::pieces_contiguous;
+  name_pieces(r, bits, bytes);
 }
 
 inline void find_own(Warp &w, const Instruction *i, Reach &r) {
@@ -291,10 +312,8 @@ inline void count_repeats([[maybe_unused]] Warp &w, [[maybe_unused]] const Instr
   return r;
 }
 
-// For accesses that take the lanes one by one: the address of each active lane, checked and counted.
-inline void prepare(Warp &w, const Instruction *i, Addresses &at, u32 bytes, AccessKind kind) {
-  Reach fresh;
-  const Reach &r = reach(w, i, fresh, at, bytes, kind);
+// The address of each active lane.
+inline void spread(const Instruction *i, const Reach &r, Addresses &at, u32 bytes) {
   if (r.pattern == Pattern::far_apart)
     return;
   u64 lowest = r.lowest + static_cast<u64>(i->immediate);
@@ -308,6 +327,12 @@ inline void prepare(Warp &w, const Instruction *i, Addresses &at, u32 bytes, Acc
   default:
     EACH_LANE(l) at.address[l] = lowest + r.offset[l];
   }
+}
+
+// For accesses that take the lanes one by one: the address of each active lane, checked and counted.
+inline void prepare(Warp &w, const Instruction *i, Addresses &at, u32 bytes, AccessKind kind) {
+  Reach fresh;
+  spread(i, reach(w, i, fresh, at, bytes, kind), at, bytes);
 }
 
 inline void prepare(Warp &w, const Instruction *i, Addresses &at, u32 bytes, bool is_write) {

@@ -1,5 +1,6 @@
-// atom and red: lanes take their turn in ascending order. Kernels with atomics run on one thread. While kernels
-// of other streams run, and for those that name the host as well, each access is atomic for others, too.
+// atom and red: lanes take their turn in ascending order. Kernels with atomics run on one thread. While
+// kernels of other streams run, and for those that name the host as well, each access is atomic for others,
+// too.
 #include "exec/operations/addressing.hpp"
 #include "exec/operations/half_functions.hpp"
 
@@ -69,7 +70,7 @@ inline bool is_own_shared(const Warp &w, const Instruction *i, u64 address) {
 class Exclusive {
 public:
   Exclusive(const Launch &launch, const Instruction *i) : launch_(launch) {
-    if (i->of_system || !launch.is_alone.load(std::memory_order_relaxed))
+    if (i->of_system || i->space == ptx::Space::shared || !launch.is_alone.load(std::memory_order_relaxed))
       return;
     launch.in_atomic = true;
     holds = launch.is_alone;
@@ -102,24 +103,45 @@ template <typename T, typename Next> T exchange_with(u64 address, bool alone, Ne
   return bit_cast<T>(old);
 }
 
+// In parts as wide as those that rows are written in, so that none waits for several.
+template <typename T> void copy_row(T *to, const T *from) {
+  typedef u8 Part __attribute__((vector_size(32)));
+  for (size_t k = 0; k < lanes_per_warp * sizeof(T) / sizeof(Part); ++k) {
+    Part part;
+    std::memcpy(&part, reinterpret_cast<const u8 *>(from) + k * sizeof part, sizeof part);
+    std::memcpy(reinterpret_cast<u8 *>(to) + k * sizeof part, &part, sizeof part);
+  }
+}
+
 template <typename T, typename Next> const Instruction *each_lane(Warp &w, const Instruction *i, Next next) {
   Addresses at;
-  prepare(w, i, at, sizeof(T), AccessKind::atomic);
+  Reach fresh;
+  const Reach &r = reach(w, i, fresh, at, sizeof(T), AccessKind::atomic);
   T *to = i->destination == no_offset ? nullptr : w.row<T>(i->destination);
-  auto exchange = [&](u32 l, bool own, bool alone) {
-    T old = exchange_with<T>(at.address[l], alone, [&](T value) { return next(l, own, value); });
+  Exclusive exclusive(*w.launch, i);
+  // Where all lanes are of one kind, and nobody else is there.
+  bool shared = i->space == ptx::Space::shared, whole = r.active == ~u32{0};
+  bool alone = shared || (i->space == ptx::Space::global && exclusive.holds);
+  if (whole && alone && r.pattern == Pattern::contiguous) {
+    // By way of rows of its own, which nothing else can be.
+    alignas(64) T old[lanes_per_warp], now[lanes_per_warp];
+    T *place = reinterpret_cast<T *>(r.lowest + static_cast<u64>(i->immediate));
+    copy_row(old, place);
+    EACH_LANE(l) now[l] = next(l, shared, old[l]);
+    copy_row(place, now);
+    if (to)
+      copy_row(to, old);
+    return i + 1;
+  }
+  spread(i, r, at, sizeof(T));
+  auto exchange = [&](u32 l, bool own, bool undisturbed) {
+    T old = exchange_with<T>(at.address[l], undisturbed, [&](T value) { return next(l, own, value); });
     if (to)
       to[l] = old;
   };
-  if (i->space == ptx::Space::shared && w.active == ~u32{0}) {
+  if (whole && alone) {
     for (u32 l = 0; l < lanes_per_warp; ++l)
-      exchange(l, true, true);
-    return i + 1;
-  }
-  Exclusive exclusive(*w.launch, i);
-  if (i->space == ptx::Space::global && w.active == ~u32{0} && exclusive.holds) {
-    for (u32 l = 0; l < lanes_per_warp; ++l)
-      exchange(l, false, true);
+      exchange(l, shared, true);
     return i + 1;
   }
   for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
@@ -142,12 +164,12 @@ template <typename F, typename T> T next_value(bool in_shared, T old, T b) {
 template <typename F, typename T> const Instruction *atomic2(Warp &w, const Instruction *i) {
   const T *b = w.row<T>(i->b);
   return each_lane<T>(w, i,
-                      [&](u32 l, bool in_shared, T old) { return next_value<F, T>(in_shared, old, b[l]); });
+                      [b](u32 l, bool in_shared, T old) { return next_value<F, T>(in_shared, old, b[l]); });
 }
 template <typename F, typename T> const Instruction *atomic3(Warp &w, const Instruction *i) {
   const T *b = w.row<T>(i->b);
   const T *c = w.row<T>(i->c);
-  return each_lane<T>(w, i, [&](u32 l, bool, T old) { return F::template apply<T>(old, b[l], c[l]); });
+  return each_lane<T>(w, i, [b, c](u32 l, bool, T old) { return F::template apply<T>(old, b[l], c[l]); });
 }
 
 // Neighbours in memory. Program::extra holds the rows of the old values, then those of the sources.

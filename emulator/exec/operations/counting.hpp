@@ -46,6 +46,18 @@ struct FewNumbers {
   u32 contiguous = r.pattern == Pattern::contiguous;
   for (u32 l = 0; l < lanes_per_warp; ++l)
     place[l] = (low + (uniform ? 0 : contiguous ? l * bytes : r.offset[l])) >> unit_shift;
+  auto most_of = [](const u8(&in_bank)[lanes_per_warp]) {
+    u8 most = 0;
+    for (u8 passes : in_bank)
+      most = passes > most ? passes : most;
+    return most;
+  };
+  if (atomic && parts == 1 && r.active == ~u32{0}) {
+    u8 in_bank[lanes_per_warp] = {};
+    for (u32 l = 0; l < lanes_per_warp; ++l)
+      ++in_bank[place[l] % lanes_per_warp];
+    return most_of(in_bank);
+  }
   u32 total = 0;
   for (u32 p = 0; p < parts; ++p) {
     u32 mask = static_cast<u32>((u64{1} << part_lanes) - 1) << (p * part_lanes);
@@ -60,10 +72,7 @@ struct FewNumbers {
       else if (first[bank] != mine)
         in_bank[bank] += others.add(mine);
     }
-    u8 most = 0;
-    for (u8 passes : in_bank)
-      most = passes > most ? passes : most;
-    total += most;
+    total += most_of(in_bank);
   }
   return total;
 }
@@ -160,8 +169,7 @@ inline const SharedCounters &cost_of_shared(Reach &r, u64 lowest, u32 bytes, boo
   cost.requests = 1;
   cost.bytes = u64{bytes} * r.lanes;
   bool side_by_side = r.pattern == Pattern::uniform || r.pattern == Pattern::contiguous;
-  cost.wavefronts =
-      side_by_side && parts == 1 && !atomic ? 1 : count_wavefronts(r, lowest, bytes, atomic);
+  cost.wavefronts = side_by_side && parts == 1 && !atomic ? 1 : count_wavefronts(r, lowest, bytes, atomic);
   cost.bank_conflicts = cost.wavefronts - needed;
   return cost;
 }

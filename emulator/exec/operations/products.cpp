@@ -1,5 +1,6 @@
-// Sums of products whose factors come from shared memory: two loads and the fused multiply-add that alone
-// reads them as one step, a chain of those without a stop. Products of matrices consist of little else.
+// Several instructions as one step, where the last alone reads what the others give: a product and the fused
+// multiply-add that adds it, and two loads from shared memory and the multiply-add of what they load; a chain
+// of those without a stop. Stencils and products of matrices consist of little else.
 #include "exec/operations/addressing.hpp"
 #include "exec/operations/float_functions.hpp"
 #if defined(__AVX2__) && defined(__FMA__)
@@ -7,6 +8,21 @@
 #endif
 
 namespace emulator::EMULATOR_ISA {
+
+namespace {
+
+// a * b + c * d. The row of the first product is not written.
+template <typename T> const Instruction *two_products(Warp &w, const Instruction *i) {
+  Output<T> out(w, i[1].destination);
+  T *to = out.row;
+  const T *a = w.row<T>(i->a), *b = w.row<T>(i->b);
+  const T *c = w.row<T>(i[1].a), *d = w.row<T>(i[1].b);
+  EACH_LANE(l)
+  to[l] = FusedMultiplyAdd::apply<T>(c[l], d[l], MultiplyFloat::apply<T>(a[l], b[l]));
+  return finish(w, i + 1, out);
+}
+
+} // namespace
 
 #if defined(__AVX2__) && defined(__FMA__)
 namespace {
@@ -44,7 +60,8 @@ struct Places {
       piece[p / lanes_of_piece] = r.lowest + r.offset[p];
   }
 };
-template <typename T, bool OnePlace> inline auto factor(const Places &places, const Instruction *i, u32 lane) {
+template <typename T, bool OnePlace>
+inline auto factor(const Places &places, const Instruction *i, u32 lane) {
   const T *from =
       reinterpret_cast<const T *>(places.piece[lane / lanes_of_piece] + static_cast<u64>(i->immediate));
   if constexpr (OnePlace)
@@ -103,13 +120,15 @@ template <typename T> const Instruction *products(Warp &w, const Instruction *i)
 }
 
 } // namespace
+#endif
 
 void add_products(OperationTable &t) {
+  t.add("two_products.f32", {two_products<f32>, ptx::Type::f32, {}, 0});
+  t.add("two_products.f64", {two_products<f64>, ptx::Type::f64, {}, 0});
+#if defined(__AVX2__) && defined(__FMA__)
   t.add("products.f32", {products<f32>, ptx::Type::f32, {}, 0});
   t.add("products.f64", {products<f64>, ptx::Type::f64, {}, 0});
-}
-#else
-void add_products(OperationTable &) {}
 #endif
+}
 
 } // namespace emulator::EMULATOR_ISA
