@@ -88,7 +88,7 @@ def test_a_name_for_shells_and_checksums(replay: Replay, scanned: Path) -> None:
     [
         (["--level", "all"], 2, "no level"),
         (["--max", "10", "--level", "none", "--no-replay"], 2, "parts"),
-        (["--max", "0", "--level", "none", "--no-replay"], 2, "parts"),
+        (["--max", "0"], 2, "no size"),
         (["--max", "much"], 2, "no size"),
         (["other.rres"], 2, "another snapshot"),
         (["nowhere.rres"], 3, "no such file"),

@@ -30,8 +30,8 @@ LIMIT = (
 @dataclass(frozen=True)
 class Fault:
     """What is wrong with a sample. before, after: in its PTX; captured: in its own run, else in a variant of it.
-    symptom, replays: of `minimise`. shows: what `attach` and the receiver's command say. found: the command that finds it, where
-    a replay of the snapshot alone does not. redacted: options."""
+    symptom, replays: of `minimise`. shows: what `attach` and the receiver's command say. found: the command that finds
+    it, where a replay of the snapshot alone does not. redacted: options."""
 
     sample: str
     kernel: str

@@ -135,7 +135,7 @@ def test_types_go_through_shared_memory() -> None:
 
 PRODUCT = """cp.async.cg.shared.global [%r3], [%rd1], 16;
 ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r4, %r5}, [%r3];
-mma.sync.aligned.m16n8k16.row.col.f32.FROM.FROM.f32 {%f1, %f2, %f3, %f4}, {%r1, %r2, %r4, %r5}, {%r6, %r7}, {%f1, %f2, %f3, %f4};
+mma.sync.aligned.m16n8k16.row.col.f32.FROM.FROM.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r4,%r5}, {%r6,%r7}, {%f1,%f2,%f3,%f4};
 st.global.v2.f32 [%rd2], {%f1, %f2};"""
 
 
