@@ -85,8 +85,12 @@ def test_a_store_that_fails_keeps_the_raw_capture(replay: Replay, application: l
 @pytest.mark.skipif(not is_possible(), reason="this machine lets nobody mount a file system of their own")
 def test_a_full_store_is_tried_again_elsewhere(replay: Replay, application: list[str]) -> None:
     (replay.folder / "small").mkdir()
-    capture = replay.capture_command("--external", "small", "--min", "256K", output="x.rsnap", application=application)
-    script = 'mount -t tmpfs -o size=512k small small; "$@"; status=$?; find small -name "*.partial"; exit $status'
+    capture = replay.capture_command(
+        "--external", "small", "--min", "256K", output="x.rsnap", application=application
+    )
+    script = (
+        'mount -t tmpfs -o size=512k small small; "$@"; status=$?; find small -name "*.partial"; exit $status'
+    )
     done = subprocess.run(
         ["unshare", "--map-root-user", "--mount", "bash", "-uc", script, "full", *capture],
         cwd=replay.folder, capture_output=True, text=True, timeout=TIMEOUT_S,

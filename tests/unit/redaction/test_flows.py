@@ -118,6 +118,9 @@ def test_indices_that_another_kernel_or_copy_made_stay_exact() -> None:
     assert words.exact.tolist() == [[100, 104], [196, 212], [300, 304]]
     assert words.typed["f32"].tolist() == [[400, 500]]
     assert words.unknown.tolist() == [[100, 104], [300, 304]]
+    assert words.decides(90, 101) == "k, PTX line 8"
+    assert words.decides(302, 303) == "k, PTX line 10"
+    assert words.decides(400, 500) == ""
 
 
 def test_types_go_through_shared_memory() -> None:
