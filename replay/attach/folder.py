@@ -232,7 +232,7 @@ def _file(path: Path, kind: Literal["snapshot", "part", "code", "page"]) -> Atta
 def split(path: Path, maximum_bytes: int) -> list[Path]:
     """Parts of a file in its place, of at most so many bytes, whose names sort in their order. Raises UsageError,
     FileError."""
-    count = -(-path.stat().st_size // max(maximum_bytes, 1))
+    count = -(-path.stat().st_size // maximum_bytes)
     if count > MAXIMUM_PARTS:
         raise UsageError(f"makes {count:,} parts, and {MAXIMUM_PARTS} are the most", where="--max",
                          next="allow larger ones")  # fmt: skip

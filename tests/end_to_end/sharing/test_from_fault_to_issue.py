@@ -22,14 +22,16 @@ FOLDER, USER, SECRET, COMMENT, SOURCE, DEBUG = (
     f"planted{name}" for name in ("folder", "ada", "value", "comment", "source", "debug")
 )
 PLANTED = [FOLDER, USER, SECRET, COMMENT, SOURCE, DEBUG]
-LIMIT = "REPLAY_EMULATOR_TIMEOUT"  # after which the CPU driver ends a kernel that hangs; the receiver has none
+LIMIT = (
+    "REPLAY_EMULATOR_TIMEOUT"  # after which the CPU driver ends a kernel that hangs; the receiver has none
+)
 
 
 @dataclass(frozen=True)
 class Fault:
     """What is wrong with a sample. before, after: in its PTX; captured: in its own run, else in a variant of it.
-    symptom, replays: of `minimise`. shows: what `attach` and the receiver's command say. found: the command that finds it, where
-    a replay of the snapshot alone does not. redacted: options."""
+    symptom, replays: of `minimise`. shows: what `attach` and the receiver's command say. found: the command that finds
+    it, where a replay of the snapshot alone does not. redacted: options."""
 
     sample: str
     kernel: str
@@ -46,7 +48,7 @@ class Fault:
 SWAPPED = ("run", "y.rsnap", "--no-timing", "-o", "found.rres")
 FAULTS = {
     "out of bounds": Fault(
-        "inplace_scan", "inplace_scan", "[%rd1], %r45", "[%rd1+0x7000000], %r45", "crash",
+        "vector_add", "vector_add", "[%rd10], %f3", "[%rd10+0x7000000], %f3", "crash",
         "FAULT reproduced: CUDA_ERROR_ILLEGAL_ADDRESS", redacted=("--rename",),
     ),
     "one wrong element": Fault(
@@ -60,10 +62,10 @@ FAULTS = {
         "wrong", "DIFFER", captured=False, found=SWAPPED, replays=30,
     ),
     "slower through one branch": Fault(
-        "vector_add", "vector_add", "[%rd10], %f3;",
-        """[%rd10], %f3; setp.ne.u32 %p1, %r5, 5; @%p1 bra $L__BB0_2; mov.u32 %r5, 0;
-again: add.u32 %r5, %r5, 1; setp.lt.u32 %p1, %r5, 900; @%p1 bra again;""",
-        "slower", "SLOWER", captured=False,
+        "inplace_scan", "inplace_scan", "[%rd1], %r45;",
+        """[%rd1], %r45; setp.ne.u32 %p1, %r1, 5; @%p1 bra $L__BB0_20; mov.u32 %r45, 0;
+again: add.u32 %r45, %r45, 1; setp.lt.u32 %p1, %r45, 9000; @%p1 bra again;""",
+        "slower", "SLOWER", captured=False, replays=24,
         found=("compare", "y.rsnap", "--quick", "-o", "found.json"),
     ),
     "hang": Fault(
@@ -118,7 +120,9 @@ def attached(replay: Replay, fault: Fault) -> dict:
         found = [fault.found[-1], "new.ptx"]
     hangs = ("--timeout", "5s") if fault.symptom == "crash" and not fault.shows.startswith("FAULT") else ()
     return json.loads(
-        replay("attach", "y.rsnap", *found, "-o", "issue", *driver, *hangs, "--json", env=without_limit()).stdout
+        replay(
+            "attach", "y.rsnap", *found, "-o", "issue", *driver, *hangs, "--json", env=without_limit()
+        ).stdout
     )
 
 
@@ -157,7 +161,9 @@ def test_a_bare_root_has_neither_network_nor_gpu_nor_home(tmp_path: Path) -> Non
     (tmp_path / "here").touch()
     script = "cat /proc/net/dev; ls / /dev; ls /home /root/.cache; env; ls"
     told = in_bare_root(tmp_path, ["bash", "-c", script], TIMEOUT_S).stdout
-    interfaces = [line.partition(":")[0].strip() for line in told.splitlines() if ":" in line and line.startswith(" ")]
+    interfaces = [
+        line.partition(":")[0].strip() for line in told.splitlines() if ":" in line and line.startswith(" ")
+    ]
     assert interfaces == ["lo"]
     assert "nvidia" not in told
     assert "home" not in told.split()

@@ -95,6 +95,14 @@ def test_an_interrupted_search_goes_on_where_it_was(searched, tmp_path: Path) ->
     assert not (tmp_path / "small.rsnap.state").exists()
 
 
+def test_an_output_that_was_replaced_meanwhile_is_not_gone_on_with(searched, tmp_path: Path) -> None:
+    searched(Holds(4, 8), maximum_replays=6)
+    write_candidate(tmp_path / "x.rsnap", tmp_path / "small.rsnap", Cuts(calls=frozenset({8})))
+    with pytest.raises(GateFailed, match="does not show the symptom any more") as raised:
+        searched(Holds(4, 8))
+    assert "small.rsnap.state" in str(raised.value.next)
+
+
 def test_a_budget_ends_it_with_what_was_found(searched, tmp_path: Path) -> None:
     found = searched(Holds(4, 8), maximum_replays=6)
     assert not found.finished
