@@ -179,10 +179,7 @@ def _run(details: list[Any], environment: Mapping[str, str], files: Mapping[int,
     os.environ.update(environment)
     main = importlib.import_module("replay.__main__")
     sys.argv = [str(main.__file__), *arguments]
-    try:
-        status: int = main.run()
-    except SystemExit as ended:
-        status = ended.code if isinstance(ended.code, int) else 1
+    status: int = main.run()
     # As Python ends, but that it does not take every module apart, which would copy all of them.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

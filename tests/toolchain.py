@@ -91,12 +91,19 @@ class Programs:
     folder: Path
 
     def compile(
-        self, sources: Sequence[Path], *options: str, architecture: str = "75", output: str = "program"
+        self,
+        sources: Sequence[Path],
+        *options: str,
+        architecture: str = "75",
+        default_stream: str = "legacy",
+        output: str = "program",
     ) -> Path:
         """A program of these sources: their kernels as PTX of `architecture`, linked with the shared CUDA runtime.
 
         Raises CompileError.
         """
+        if default_stream != "legacy":  # as it is without the option
+            options = ("-default-stream", default_stream, *options)
         target = f"arch=compute_{architecture},code=compute_{architecture}"
         flags = ["-cudart", "shared", "-gencode", target, "-L", str(self._link_folder())]
         return self._kept(sources, [*flags, *options], output)

@@ -5,7 +5,7 @@ usage: docs/schemas/generate.py [--check]
 
 Everything follows from `replay/results/documents.py` and the dataclasses that it names: fields and types from their
 annotations; what a field means from the docstring of its class (`name: text.` or `name, other: text.`) or from the
-comment on its line; its unit from the end of its name. What means the same everywhere stands once in words.py.
+comment on its line; its unit from the end of its name. What means the same everywhere is in words.py, once.
 --check: exit status 1 when a file is not what it would be.
 Exit status 1, too, when a field is described nowhere, or a word is used nowhere.
 """

@@ -210,7 +210,7 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
 # In the folder of a capture, while `replay capture` runs: the shim asks there for the variables of a module image.
 VARIABLES_SOCKET = "variables"
 
-# C types of objects that a handle stands for.
+# C types of handles of objects.
 # fmt: off
 HANDLE_TYPES = frozenset((
     "CUarray", "CUcontext", "CUdevResourceDesc", "CUevent", "CUexternalMemory", "CUexternalSemaphore", "CUfunction",
@@ -238,7 +238,7 @@ IN_CAPTURE_BIT = 0x2000  # the call went into a stream capture, so nothing ran
 class Term:
     """A number that a call determines: the product of some arguments and a constant.
 
-    `parameters` are positions. An OUT or INOUT pointer stands for its pointee after the call, any other for its value.
+    `parameters` are positions. An OUT or INOUT pointer counts as its pointee after the call, any other as its value.
     `Term((), 1)` is the constant 1.
     """
 
@@ -326,7 +326,7 @@ class Function:
 
     @property
     def meaning(self) -> str:
-        """The symbol that stands for all versions that do the same."""
+        """One symbol for all versions that do the same."""
         return self.same_as or self.symbol
 
     @property

@@ -61,7 +61,7 @@ class RecordingDriver(Driver):
         self._count = 0
         self._block_bytes = 0
         self._constants: dict[tuple[bytes, tuple[tuple[int, Word], ...]], Block] = {}
-        self.contexts: dict[int, int] = {}  # of a device: the value that stands for its primary context
+        self.contexts: dict[int, int] = {}  # of a device: the value that is its primary context
         self._other_contexts: set[int] = set()  # values that stand for others
         self.several = device_count > 1  # contexts, so that each step has to be in its own
         self._current = 0  # the context
@@ -92,7 +92,7 @@ class RecordingDriver(Driver):
         return f"error {code}"
 
     def own(self, symbol: str) -> None:
-        """It stands for any driver."""
+        """None: the program is for any driver."""
 
     def keep(self, buffer: Any) -> bool:
         """A buffer of this process that arguments may point to. False when a captured address could be taken for it."""
@@ -105,7 +105,7 @@ class RecordingDriver(Driver):
     # -- values -------------------------------------------------------------------------------------------------
 
     def new_reference(self, c_type: str) -> int:
-        """The marked value that stands for an object or variable."""
+        """The marked value of an object or variable."""
         number = len(self.references) + 1
         if number > MAXIMUM_OBJECTS:
             raise EngineError(f"the window has more than {MAXIMUM_OBJECTS} objects and variables")
@@ -113,20 +113,20 @@ class RecordingDriver(Driver):
         return self._mark << 48 | number << 32
 
     def new_context(self) -> int:
-        """The marked value that stands for a context which is no primary one."""
+        """The marked value of a context which is no primary one."""
         value = self.new_reference("CUcontext")
         self._other_contexts.add(value)
         return value
 
     def reference(self, word: int) -> Reference | None:
-        """The object or variable that a word stands for."""
+        """The object or variable of a marked word."""
         number = word >> 32 & 0xFFFF
         if word >> 48 != self._mark or number not in self.references:
             return None
         return Reference(self.references[number], number, word & 0xFFFFFFFF)
 
     def word(self, value: int) -> Word:
-        """A number, or what it stands for."""
+        """A number, or the object or variable of it."""
         return self.reference(value) or value
 
     def block(self, data: bytes, words: Iterable[tuple[int, Word]] = (), *, scan: bool = True) -> Block:

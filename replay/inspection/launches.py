@@ -55,7 +55,7 @@ def _handle(call: Call, parameter: str) -> int:
 
 
 class KernelNames:
-    """Follows calls in order and knows what each function handle stands for."""
+    """Follows calls in order and knows of which kernel each function handle is."""
 
     def __init__(self) -> None:
         self._kernels: dict[int, LaunchedKernel] = {}
@@ -87,7 +87,7 @@ class KernelNames:
         return self._images.get(handle, "")
 
     def kernel(self, handle: int) -> LaunchedKernel:
-        """What a CUfunction or CUkernel stands for."""
+        """The kernel of a CUfunction or CUkernel."""
         return self._kernels.get(handle, UNKNOWN)
 
 

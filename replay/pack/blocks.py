@@ -56,7 +56,7 @@ class _Part:
 
 
 class CallBlocks:
-    """The calls of one window, in their order. converted: the map that stands for a call in the file.
+    """The calls of one window, in their order. converted: the map of a call in the file.
 
     count: of the calls. words: of the census of calls in blocks, so far.
     """

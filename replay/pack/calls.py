@@ -127,7 +127,7 @@ class CallWriter:
         self._writer.write("call", self._map_of(call), flat=True)
 
     def of_window(self, call: RawCall) -> dict[str, Any]:
-        """The map that stands for a call of the window."""
+        """The map of a call of the window."""
         return self._map_of(self.converted(call, "window"))
 
     @staticmethod
@@ -145,7 +145,7 @@ class CallWriter:
         return value
 
     def of_setup(self, item: SetupCall) -> schema.Call:
-        """A call of the setup; one that makes a context current stands for many."""
+        """A call of the setup; one that makes a context current serves for many."""
         if item.call is not None:
             return self.converted(item.call, "setup")
         assert item.current is not None

@@ -126,7 +126,7 @@ class Snapshot:
                 yield WindowInfo(window.number, window.opened_by, self.summary())
 
     def each_window(self) -> Iterator[schema.Window | None]:
-        """Turns to one window after the other; None stands for that of a file with one."""
+        """Turns to one window after the other; None is that of a file with one."""
         return each_window(self.reader)
 
     def header(self) -> schema.Header | None:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 CHUNK_BYTES = 256 * 1024  # memory is cut into chunks of this size; the last one of a range may be shorter
 DIGEST_BYTES = 16  # BLAKE3, truncated
-ZERO_DIGEST = bytes(DIGEST_BYTES)  # stands for a chunk of zeros, which is never stored
+ZERO_DIGEST = bytes(DIGEST_BYTES)  # of a chunk of zeros, which is never stored
 INLINE_BYTES = 4096  # attachments up to this size are inside their call, larger ones in chunks
 
 MAXIMUM_RANGES = 4_000_000

@@ -58,7 +58,7 @@ def choose_window(reader: SnapshotReader, number: int | None) -> None:
 
 
 def each_window(reader: SnapshotReader) -> Iterator[schema.Window | None]:
-    """Lets `reader` give the objects of one window after the other; None stands for that of a file with one."""
+    """Lets `reader` give the objects of one window after the other; None is that of a file with one."""
     windows = windows_of(reader)
     for place, window in enumerate(windows):
         reader.choose_window(place)

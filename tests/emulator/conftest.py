@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +60,9 @@ def fresh(emulator_dir: Path) -> Fresh:
         script: str, *, status: int | None = 0, environment: dict[str, str] | None = None, **settings: str
     ) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, **(environment or {})}
-        environment["PYTHONPATH"] = os.pathsep.join([*MODULE_PATH, environment.get("PYTHONPATH", "")])
+        environment["PYTHONPATH"] = os.pathsep.join(
+            [*MODULE_PATH, environment.get("PYTHONPATH", ""), sysconfig.get_path("purelib")]
+        )
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(
             [str(emulator_dir), environment.get("LD_LIBRARY_PATH", "")]
         )
@@ -67,7 +70,7 @@ def fresh(emulator_dir: Path) -> Fresh:
         environment.setdefault("REPLAY_EMULATOR_QUIET", "0")
         prelude = f"from driver_api import *\nd = Driver({str(emulator_dir / 'libcuda.so.1')!r})\nd.start()\n"
         done = subprocess.run(
-            # Without site packages, which take longer to be found than most scripts take.
+            # Packages are found without what they do at every start of Python, which takes longer than most scripts.
             [sys.executable, "-S", "-c", prelude + textwrap.dedent(script)],
             env=environment,
             capture_output=True,

@@ -55,7 +55,7 @@ F(632, "cuGraphBatchMemOpNodeSetParams", NEVER, **_DESCRIBED)
 F(633, "cuGraphNodeSetParams", NEVER, **_DESCRIBED)
 F(634, "cuGraphNodeSetParams_v2", NEVER, **_DESCRIBED)
 
-# In a replay nobody waits for a signal: an empty node stands for it.
+# In a replay nobody waits for a signal: an empty node takes its place.
 F(641, "cuGraphAddExternalSemaphoresSignalNode", NEVER, **_DESCRIBED)
 F(643, "cuGraphExternalSemaphoresSignalNodeSetParams", NEVER, **_DESCRIBED)
 # The launch of a graph with such a node is refused, and the node named.
@@ -139,7 +139,7 @@ _change(714, "cuGraphExecEventWaitNodeSetEvent", NodeType.WAIT_EVENT, "event")
 _change(715, "cuGraphExecBatchMemOpNodeSetParams", NodeType.BATCH_MEM_OP, "nodeParams", CUSTOM)
 _change(716, "cuGraphExecNodeSetParams", None, "nodeParams", CUSTOM)
 F(717, "cuGraphNodeSetEnabled", ALWAYS, Effect.GRAPH_ENABLE, custom="graph_enabled")
-F(718, "cuGraphExecExternalSemaphoresSignalNodeSetParams", NEVER)  # an empty node stands for it
+F(718, "cuGraphExecExternalSemaphoresSignalNodeSetParams", NEVER)  # an empty node takes its place
 F(719, "cuGraphExecExternalSemaphoresWaitNodeSetParams", NEVER, unsupported=_SEMAPHORE)
 F(720, "cuGraphUpload", WINDOW)
 F(721, "cuGraphLaunch", WINDOW, Effect.GRAPH_LAUNCH, "hGraph", custom="graph_launch", enter="graph_launch_enter")

@@ -114,7 +114,7 @@ class Allocations:
         # Addresses and bytes of memory that ends with its launch
         self._of_graphs: set[tuple[int, int]] = set()
         self._arrays: dict[tuple[str, int], Allocation] = {}  # also by the handles of their levels and planes
-        self._physical: dict[int, Physical] = {}  # CUmemGenericAllocationHandle -> what it stands for now
+        self._physical: dict[int, Physical] = {}  # CUmemGenericAllocationHandle -> its allocation now
         self._physical_count = 0
         self._pools: dict[int, dict[str, int]] = {}  # CUmemoryPool -> its properties
         self._untouched: tuple[U64, U64] | None = None

@@ -37,7 +37,7 @@ _POOL_ATTRIBUTES = {
 
 @dataclass(frozen=True)
 class Physical:
-    """What a CUmemGenericAllocationHandle stands for. number: 0 when no recorded call made it."""
+    """The allocation of a CUmemGenericAllocationHandle. number: 0 when no recorded call made it."""
 
     number: int
     device: int

@@ -1,4 +1,4 @@
-"""Blocks of calls: objects of kind "calls", each of which stands for thousands of objects of kind "call", and for those
+"""Blocks of calls: objects of kind "calls", each of which has thousands of objects of kind "call", and for those
 of kind "census" of their parameter buffers. FORMAT.md has the layout.
 
 A template is a call without number and times; the calls of one template differ in words, and each such word is a
@@ -111,7 +111,7 @@ class Block:
         self._check_spread()
 
     def _check_spread(self) -> None:
-        """A template stands for many calls: what they have that differs is bounded, and no word is given twice."""
+        """Many calls share a template: what they have that differs is bounded, and no word is given twice."""
         spread = 0
         counts = np.bincount(self.template_of, minlength=len(self.templates)).tolist()
         for template, varying, pointers, count in zip(

@@ -31,7 +31,7 @@ ZSTD_MAGIC = 0xFD2FB528
 ZSTD_MAGIC_BYTES = struct.pack("<I", ZSTD_MAGIC)
 
 MAX_CHUNK_BYTES = 1 << 20
-MAX_OBJECT_BYTES = 16 << 20  # one packed object other than a chunk
+MAX_OBJECT_BYTES = 16 << 20  # one packed object that is no chunk
 MAX_FRAME_BYTES = 64 << 20  # uncompressed
 MAX_COMPRESSED_BYTES = MAX_FRAME_BYTES + (MAX_FRAME_BYTES >> 7)  # of a frame, with what zstd may add
 MAX_INDEX_BYTES = 16 << 20  # some 500,000 frames
@@ -45,7 +45,7 @@ MAX_CALLS_IN_BLOCKS = 1 << 26  # of a file
 MAX_KIND_LENGTH = 64
 
 DIGEST_BYTES = 16  # BLAKE3 cut to 128 bits
-ZERO_DIGEST = bytes(DIGEST_BYTES)  # stands for a chunk of zeros of any length, which is never stored
+ZERO_DIGEST = bytes(DIGEST_BYTES)  # of a chunk of zeros of any length, which is never stored
 _ZSTD_MAX_BLOCK = 128 << 10  # RFC 8878 section 3.1.1.2.4
 _SEAL_BYTES = 8
 

@@ -80,7 +80,7 @@ def unpack(content: bytes) -> Iterator[tuple[str, Any, int]]:
 
 
 CHUNK_KINDS = ("chunk", "patch", "reference", "weights")  # each is a pair of digest and data
-BLOCK_KIND = "calls"  # each stands for many objects of these kinds
+BLOCK_KIND = "calls"  # each has many objects of these kinds
 KINDS_IN_BLOCKS = ("call", "census")
 
 
@@ -123,7 +123,7 @@ def block_fields() -> tuple[str, ...]:
 
 
 def in_block(value: object, kind: str) -> Iterator[Any]:
-    """The values of the objects of a kind for which a block stands. Raises DamagedError."""
+    """The values of the objects of a kind that a block has. Raises DamagedError."""
     block = block_of(value)
     return block.calls() if kind == "call" else block.census()
 

@@ -316,10 +316,9 @@ def run(cuda: driver_api.Driver, one: Case) -> tuple[list[tuple[int, ...]], list
 @pytest.mark.parametrize("one", CASES, ids=str)
 def test_instruction_gives_the_bits_of_its_reference(cuda: driver_api.Driver, one: Case) -> None:
     rows, results = run(cuda, one)
+    masks = [(1 << 8 * size_of(kind)) - 1 for kind in one.sources]
     for row, got in zip(rows, results, strict=True):
-        expected = one.reference(
-            *[x & (1 << 8 * size_of(k)) - 1 for x, k in zip(row, one.sources, strict=True)]
-        )
+        expected = one.reference(*[x & mask for x, mask in zip(row, masks, strict=True)])
         assert matches(one, got, expected), (
             f"{one.opcode} of {[hex(x) for x in row]} gave {got:#x}, expected {expected:#x}"
         )

@@ -5,6 +5,7 @@ Numbers are bit patterns. A format is (exponent bits, fraction bits); rounding m
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,19 +17,19 @@ class Format:
     fraction_bits: int
     nan: int
 
-    @property
+    @functools.cached_property
     def size_bits(self) -> int:
         return 1 + self.exponent_bits + self.fraction_bits
 
-    @property
+    @functools.cached_property
     def bias(self) -> int:
         return (1 << (self.exponent_bits - 1)) - 1
 
-    @property
+    @functools.cached_property
     def infinity(self) -> int:
         return ((1 << self.exponent_bits) - 1) << self.fraction_bits
 
-    @property
+    @functools.cached_property
     def sign(self) -> int:
         return 1 << (self.size_bits - 1)
 
@@ -37,6 +38,12 @@ F32 = Format(8, 23, 0x7FFFFFFF)
 F64 = Format(11, 52, 0xFFF8000000000000)
 F16 = Format(5, 10, 0x7FFF)
 BF16 = Format(8, 7, 0x7FFF)
+
+
+@functools.cache
+def two_to(power: int) -> Fraction:
+    return Fraction(2) ** power
+
 
 NAN = "nan"
 INFINITY = "infinity"
@@ -54,6 +61,7 @@ def negative(bits: int, form: Format) -> bool:
     return bool(bits & form.sign)
 
 
+@functools.lru_cache(1 << 16)
 def value(bits: int, form: Format) -> Fraction:
     """The value of a finite number."""
     exponent = (bits >> form.fraction_bits) & ((1 << form.exponent_bits) - 1)
@@ -61,7 +69,7 @@ def value(bits: int, form: Format) -> Fraction:
     if exponent:
         fraction |= 1 << form.fraction_bits
     power = max(exponent, 1) - form.bias - form.fraction_bits
-    magnitude = Fraction(fraction) * Fraction(2) ** power
+    magnitude = fraction * two_to(power)
     return -magnitude if negative(bits, form) else magnitude
 
 
@@ -90,10 +98,10 @@ def rounded(number: Fraction, form: Format, mode: str = "rn", zero_sign: bool = 
     sign = form.sign if number < 0 else 0
     magnitude = abs(number)
     exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
-    if magnitude < Fraction(2) ** exponent:
+    if magnitude < two_to(exponent):
         exponent -= 1
     exponent = max(exponent, 1 - form.bias)
-    unit = Fraction(2) ** (exponent - form.fraction_bits)
+    unit = two_to(exponent - form.fraction_bits)
     if sign:
         mode = {"rm": "rp", "rp": "rm"}.get(mode, mode)
     units = rounded_integer(magnitude / unit, mode)

@@ -38,12 +38,13 @@ class Small:
     def sign(self) -> int:
         return 1 << (self.exponent_bits + self.fraction_bits)
 
+    @functools.cache  # noqa: B019
     def value(self, code: int) -> Fraction:
         bias = (1 << (self.exponent_bits - 1)) - 1
         exponent, fraction = divmod(code & (self.sign - 1), 1 << self.fraction_bits)
         if exponent:
             fraction += 1 << self.fraction_bits
-        return fraction * Fraction(2) ** (max(exponent, 1) - bias - self.fraction_bits)
+        return fraction * exact.two_to(max(exponent, 1) - bias - self.fraction_bits)
 
     def nearest(self, a: int, form: exact.Format, relu: bool) -> int:
         """.rn.satfinite: the nearest, of two the one whose code ends in 0."""
@@ -95,10 +96,10 @@ def exponent_code(a: int, mode: str, finite: bool) -> int:
         return 0xFE if finite else 0xFF
     magnitude = abs(exact.value(a, F32))
     power = -127
-    while magnitude >= Fraction(2) ** (power + 1):
+    while magnitude >= exact.two_to(power + 1):
         power += 1
     # Below 2^-127, zero too, lies nothing.
-    if mode == "rp" and magnitude > Fraction(2) ** power:
+    if mode == "rp" and magnitude > exact.two_to(power):
         power += 1
     return min(power + 127, 0xFE if finite else 0xFF)
 
@@ -152,7 +153,7 @@ def narrow_cases() -> None:
                 ["bf16x2"],
                 lambda a, c=code: c(a & 0xFFFF0000) << 8 | c(a << 16 & 0xFFFFFFFF),
             )
-    power: Reference = lambda c: BF16.nan if c == 255 else exact.rounded(Fraction(2) ** (c - 127), BF16)  # noqa: E731
+    power: Reference = lambda c: BF16.nan if c == 255 else exact.rounded(exact.two_to(c - 127), BF16)  # noqa: E731
     case("cvt.rn.bf16x2.ue8m0x2", "bf16x2", ["b16"], lambda a: power(a >> 8) << 16 | power(a & 255))
     for mode, relus in (("rna", ("",)), ("rn", ("", ".relu")), ("rz", ("", ".relu"))):
         for relu in relus:

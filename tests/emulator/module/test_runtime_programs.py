@@ -29,10 +29,11 @@ def run(programs: toolchain.Programs, emulator_dir: Path) -> Run:
         *arguments: str,
         status: int = 0,
         options: tuple[str, ...] = (),
+        default_stream: str = "legacy",
         folder: Path = emulator_dir,
         **settings: str,
     ) -> subprocess.CompletedProcess[str]:
-        program = programs.compile([RUNTIME_PROGRAMS / f"{name}.cu"], *options)
+        program = programs.compile([RUNTIME_PROGRAMS / f"{name}.cu"], *options, default_stream=default_stream)
         environment = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
         environment |= {f"REPLAY_EMULATOR_{key}": value for key, value in settings.items()}
         done = subprocess.run(
@@ -51,7 +52,7 @@ DEFAULT_STREAMS = pytest.mark.parametrize("default_stream", ["legacy", "per-thre
 
 @DEFAULT_STREAMS
 def test_kernels_variables_and_errors(run: Run, default_stream: str) -> None:
-    run("vector_add", options=("-default-stream", default_stream))
+    run("vector_add", default_stream=default_stream)
 
 
 def test_memory_of_every_kind(run: Run) -> None:
@@ -61,7 +62,7 @@ def test_memory_of_every_kind(run: Run) -> None:
 @DEFAULT_STREAMS
 @pytest.mark.parametrize("deferred", ["0", "1"])
 def test_streams_events_and_host_functions(run: Run, default_stream: str, deferred: str) -> None:
-    run("streams", options=("-default-stream", default_stream), DEFERRED=deferred)
+    run("streams", default_stream=default_stream, DEFERRED=deferred)
 
 
 def test_launches_of_every_form_and_occupancy(run: Run) -> None:
@@ -74,7 +75,7 @@ def test_two_devices(run: Run) -> None:
 
 @DEFAULT_STREAMS
 def test_graphs(run: Run, default_stream: str) -> None:
-    run("graphs", options=("-default-stream", default_stream))
+    run("graphs", default_stream=default_stream)
 
 
 TRIPLE = """

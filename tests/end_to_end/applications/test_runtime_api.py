@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 def test_a_whole_program_is_captured_and_replayed_bit_for_bit(
     replay, programs: toolchain.Programs, name: str, launches: int, stream: str
 ) -> None:
-    program = programs.compile([PROGRAMS / f"{name}.cu"], "-default-stream", stream)
+    program = programs.compile([PROGRAMS / f"{name}.cu"], default_stream=stream)
     done = replay.capture("--all", application=[str(program)])
     assert done.stdout == "ok\n"
     assert f"{launches} launches" in done.stderr

@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 import struct
 
+from replay.api.vocabulary import Moment
 from replay.pack import pack
 from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import Census, from_wire
+
+from .raw_writer import RawWriter, word
 
 A, B, C = 0x10_0000_0000, 0x10_4000_0000, 0x10_8000_0000
 
@@ -46,6 +49,17 @@ class Packed:
     def words(self, kind, site):
         packed = b"".join(item.words for item in self.census if (item.kind, item.site) == (kind, site))
         return [entry[:3] for entry in struct.iter_unpack("<QQII", packed)]
+
+
+def open_window_on_a(folder):
+    """A capture of which a launch on 4096 bytes at A is the last that is there, and the number of its window."""
+    writer = RawWriter(folder)
+    writer.start()
+    writer.allocate(A, 4096)
+    number = writer.open_window()
+    writer.contents(A, b"a" * 4096, Moment.BEFORE, number)
+    writer.launch(word(A), [(0, 8)])
+    return writer, number
 
 
 def noise(size, seed=1):

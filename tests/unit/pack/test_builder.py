@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from replay.api.vocabulary import Moment, NoteCode
+from replay.api.vocabulary import NoteCode
 from replay.errors import FileError, FormatError
 from replay.pack import pack
 from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import Contents
 
-from ..helpers.packed import A, Packed, noise
+from ..helpers.packed import A, Packed, noise, open_window_on_a
 from ..helpers.raw_writer import (
     CONTEXT,
     FUNCTION,
@@ -151,12 +151,7 @@ def test_kernels_of_a_library_are_found_through_its_handles(folder):
 
 
 def test_application_killed_inside_a_call_of_the_window(folder):
-    writer = RawWriter(folder)
-    writer.start()
-    writer.allocate(A, 4096)
-    number = writer.open_window()
-    writer.contents(A, b"a" * 4096, Moment.BEFORE, number)
-    writer.launch(word(A), [(0, 8)])
+    writer, _ = open_window_on_a(folder)
     writer.enter("cuCtxSynchronize", [])
     writer.kill()
     packed = Packed(folder)
@@ -174,12 +169,7 @@ def test_application_killed_inside_a_call_of_the_window(folder):
 )
 def test_a_program_that_exits_without_a_word_is_whole(folder, status, flying, state):
     """As Go does, and `_exit`; unless a thread was in the middle of a call."""
-    writer = RawWriter(folder)
-    writer.start()
-    writer.allocate(A, 4096)
-    number = writer.open_window()
-    writer.contents(A, b"a" * 4096, Moment.BEFORE, number)
-    writer.launch(word(A), [(0, 8)])
+    writer, _ = open_window_on_a(folder)
     if flying:
         writer.enter("cuCtxSynchronize", [])
     writer.kill()

@@ -8,7 +8,7 @@ from replay.api.vocabulary import Moment, NoteCode
 from replay.pack.contents.writer import changed_bytes
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents
 
-from ..helpers.packed import A, B, C, Packed, noise
+from ..helpers.packed import A, B, C, Packed, noise, open_window_on_a
 from ..helpers.raw_writer import (
     CONTEXT,
     MODULE,
@@ -78,12 +78,7 @@ def test_census_finds_pointers_in_contents_and_parameters(folder):
 
 
 def test_address_used_again_inside_the_window_gives_two_ranges(folder):
-    writer = RawWriter(folder)
-    writer.start()
-    writer.allocate(A, 4096)
-    number = writer.open_window()
-    writer.contents(A, b"a" * 4096, Moment.BEFORE, number)
-    writer.launch(word(A), [(0, 8)])
+    writer, number = open_window_on_a(folder)
     writer.contents(A, b"b" * 4096, Moment.AFTER, number)
     free = writer.enter("cuMemFree_v2", [A])
     # Another thread gets the address before the answer of the free is on file.
