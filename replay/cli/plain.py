@@ -4,9 +4,10 @@ command imports. Whatever is not plain, typer looks at."""
 from __future__ import annotations
 
 import os
+from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 _TYPERS = object()  # what only typer can tell
 
@@ -23,24 +24,33 @@ class _Plain:
         if value is None:
             return () if several else None
         kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
-        if kind == list[str] and isinstance(value, list | tuple) and all(type(one) is str for one in value):
-            return list(value)
-        plain = _TYPERS if several else _plain(value, kind, info)
-        return self._ask().coerce(value, param=param, ctx=ctx) if plain is _TYPERS else plain
+        if not several:
+            plain = _plain(value, kind, info)
+        elif get_origin(kind) is list and isinstance(value, list | tuple):
+            plain = [_plain(one, get_args(kind)[0], info) for one in value]
+        else:
+            plain = _TYPERS
+        typers = plain is _TYPERS or (several and _TYPERS in plain)
+        return self._ask().coerce(value, param=param, ctx=ctx) if typers else plain
 
 
 def _plain(value: Any, kind: Any, info: Any) -> Any:
+    text = value if type(value) is str else None
     if info.parser is not None:
-        return info.parser(value) if type(value) is str else _TYPERS
-    if kind is str and type(value) is str:
-        return value
-    if kind is int and (type(value) is int or (type(value) is str and value.isascii() and value.isdigit())):
-        number = int(value)
-        low, high = (edge is None for edge in (info.min, info.max))
-        return number if (low or info.min <= number) and (high or number <= info.max) else _TYPERS
+        return _TYPERS if text is None else info.parser(text)
+    if kind in (int, float):
+        number = int(text) if kind is int and text and text.isascii() and text.isdigit() else value
+        fits = type(number) is kind and all(
+            (info.min is None or info.min <= number, info.max is None or number <= info.max)
+        )
+        return number if fits else _TYPERS
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return next((one for one in kind if value is one or text == one.value), _TYPERS)
+    if text is None or kind is str:
+        return value if type(value) is kind else _TYPERS
     checked = info.exists or info.resolve_path or info.writable or not (info.file_okay and info.dir_okay)
-    if kind is Path and type(value) is str and "\0" not in value and not checked:
-        return Path(value) if os.access(value, os.R_OK) or not os.path.lexists(value) else _TYPERS
+    if kind is Path and "\0" not in text and not checked:
+        return Path(text) if os.access(text, os.R_OK) or not os.path.lexists(text) else _TYPERS
     return _TYPERS
 
 

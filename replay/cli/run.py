@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 
 def run(
+    context: typer.Context,
     snapshot: SnapshotPath,
     driver: ReplayDriver = None,
     device: Annotated[int, option("N", "Ordinal of the device.", min=0)] = 0,
@@ -158,8 +159,9 @@ def run(
     nothing could be compared. 3: the snapshot could not be replayed.
     """
     if not (profile or trust or swap or ptxas or jit or grid or block or shared):
-        from replay.run.supervisor import start_ahead
+        from replay.run.supervisor import end_ahead, start_ahead
 
+        context.call_on_close(end_ahead)
         start_ahead(driver)  # it starts while the rest is imported and read
     from functools import partial
 

@@ -111,7 +111,9 @@ class CallSites(MutableMapping[int, Site]):
         """Of a block: numpy columns of words and of the numbers of their calls. Raises as `settle`."""
         words = [(numbers.astype("<i8"), words) for numbers, words in found if len(numbers)]
         if words:
-            numbers, packed = (b"".join(one.tobytes() for one in column) for column in zip(*words, strict=True))
+            numbers, packed = (
+                b"".join(one.tobytes() for one in column) for column in zip(*words, strict=True)
+            )
             self._take(_many(packed, array("q", numbers), ranges.values()))
 
     def _take(self, columns: tuple[Any, Any, Any]) -> None:
@@ -156,7 +158,10 @@ class CallSites(MutableMapping[int, Site]):
         return len(self._all())
 
     def _all(self) -> set[int]:
-        return {*self._sites, *(int(number) for piece in (self._alone, *self._pieces) for number in piece.get()[0])}
+        return {
+            *self._sites,
+            *(int(number) for piece in (self._alone, *self._pieces) for number in piece.get()[0]),
+        }
 
 
 def _between(columns: tuple[Any, ...], first: int, last: int) -> tuple[Any, Any, Any]:

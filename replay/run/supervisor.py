@@ -6,7 +6,6 @@ runs in a process group of its own, leaves no core file and no temporary file, a
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -105,13 +104,14 @@ _ahead: list[Started] = []  # at most one
 
 def start_ahead(driver: str | None) -> None:
     """Start the first worker of a command while the command itself still reads what to ask of it: of one that is
-    confined, of no variant. It ends with this process, or when another kind of worker is needed."""
+    confined, of no variant. `end_ahead` follows; the worker ends with this process, too, and where another kind of
+    worker is needed."""
     with contextlib.suppress(ReplayError, OSError), interrupts.held():
         _ahead.append(start(worker_environment(find_driver(driver)), layouts.ORDER[0]))
-        atexit.register(_end_ahead)
 
 
-def _end_ahead() -> None:
+def end_ahead() -> None:
+    """End the worker that was started ahead and not needed."""
     while _ahead:
         _ahead.pop().end()
 
@@ -171,7 +171,7 @@ class WorkerProcess:
         if _ahead and not self.inherited and _ahead[0].asked == (environment, self.layout):
             started = _ahead.pop()
         else:
-            _end_ahead()
+            end_ahead()
             started = start(environment, self.layout, self.inherited)
         self.layout = started.layout
         return started
