@@ -48,8 +48,8 @@ def test_a_slower_side_fails_with_verdict_and_page(session, tmp_path: Path) -> N
     assert code == 1
     assert "B is SLOWER" in said
     assert "  B  increment.rsnap, swap=increment=slow.ptx" in said
-    assert "page: replay-artifacts/test_it.py_test_it-1.html" in said
-    page = tmp_path / "replay-artifacts" / "test_it.py_test_it-1.html"
+    assert "page: replay-artifacts/test_it-test_it-1.html" in said
+    page = tmp_path / "replay-artifacts" / "test_it-test_it-1.html"
     assert "SLOWER" in page.read_text()
 
 
