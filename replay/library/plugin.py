@@ -146,7 +146,9 @@ class Assertions:
 @pytest.fixture
 def _replay_assertions(request: pytest.FixtureRequest) -> Assertions:
     folder = Path(request.config.invocation_params.dir) / request.config.getoption("replay_artifacts")
-    return Assertions(f"{request.path.stem}-{request.node.name}", folder, request.config.getoption("replay_driver"))
+    return Assertions(
+        f"{request.path.stem}-{request.node.name}", folder, request.config.getoption("replay_driver")
+    )
 
 
 @pytest.fixture

@@ -31,16 +31,16 @@ class Session:
     session does not grow. One replay at a time, and one at a time of all sessions on a device.
     """
 
-    def __init__(self, path: Path, window: int | None = None, **defaults: Unpack[RunChoices]) -> None:
+    def __init__(self, path: Path, **defaults: Unpack[RunChoices]) -> None:
         run_options(**defaults)
-        self.path, self.window, self._defaults = path, window, defaults
+        self.path, self._defaults = path, defaults
         self._template = Template()
         self._lock = threading.Lock()
         self._closed = False
 
     def run(self, *, progress: Progress | None = None, **choices: Unpack[RunChoices]) -> Result:
         """As `Snapshot.run`, with the choices of the session where none are given. Raises as that does."""
-        asked: RunChoices = {"window": self.window, **self._defaults, **choices}  # type: ignore[typeddict-item]
+        asked: RunChoices = {**self._defaults, **choices}
         if asked.get("shift") or asked.get("profile"):
             raise UsageError("a session neither moves memory nor serves a profiler", next="use snapshot.run")
         options = run_options(**asked)

@@ -239,9 +239,7 @@ class Snapshot:
         choices: for each replay that names no others."""
         from replay.library.session import Session
 
-        if self.window is None:
-            _ = self._window
-        return Session(self.path, self.window, **choices)
+        return Session(self.path, **self._with_window(choices))
 
     def export(
         self,

@@ -48,7 +48,12 @@ def test_what_cannot_be_captured_is_said(inside: tuple[Path, dict[str, str]]) ->
 
 def test_each_window_of_several(replay: Replay) -> None:
     replay.capture(
-        "--kernel", "inplace_scan", "--launch", "1-2", "--each", application=replay.application("inplace_scan")
+        "--kernel",
+        "inplace_scan",
+        "--launch",
+        "1-2",
+        "--each",
+        application=replay.application("inplace_scan"),
     )
     path = replay.folder / "x.rsnap"
     with library.open(path) as opened:

@@ -27,7 +27,9 @@ CLASSES = (
 def public_names() -> list[str]:
     found = [f"replay.{name}" for name in replay.__all__]
     for kind in CLASSES:
-        members = {name for base in kind.__mro__[:-1] for name in vars(base) if base.__module__.startswith("replay")}
+        members = {
+            name for base in kind.__mro__[:-1] for name in vars(base) if base.__module__.startswith("replay")
+        }
         found += [f"{kind.__name__}.{name}" for name in members if not name.startswith("_")]
     for choices in (RunChoices, SideChoices):
         found += [f"{choices.__name__}.{name}" for name in choices.__annotations__]
