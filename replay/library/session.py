@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from replay.drivers import find_driver
 from replay.errors import FileError, UsageError
@@ -21,6 +21,14 @@ from replay.run.template import Template
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
+
+_OF_TIMING = (
+    "samples",
+    "quick",
+    "rigorous",
+    "caches",
+    "serialize",
+)  # defaults that a replay without timing has not
 
 
 class Session:
@@ -40,7 +48,9 @@ class Session:
 
     def run(self, *, progress: Progress | None = None, **choices: Unpack[RunChoices]) -> Result:
         """As `Snapshot.run`, with the choices of the session where none are given. Raises as that does."""
-        asked: RunChoices = {**self._defaults, **choices}
+        untimed = _OF_TIMING if choices.get("timing") is False else ()
+        defaults: Any = {name: value for name, value in self._defaults.items() if name not in untimed}
+        asked: RunChoices = {**defaults, **choices}
         if asked.get("shift") or asked.get("profile"):
             raise UsageError("a session neither moves memory nor serves a profiler", next="use snapshot.run")
         options = run_options(**asked)

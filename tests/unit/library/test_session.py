@@ -179,16 +179,21 @@ def test_clients_are_served(server: Path, candidates: dict[str, str]) -> None:
         assert client.run("increment.rsnap", timing=False)["timing"] is None
 
 
+def framed(value: object) -> bytes:
+    body: bytes = msgpack.packb(value)
+    return struct.pack(">I", len(body)) + body
+
+
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
         (struct.pack(">I", 1 << 30), "LimitError"),
         (struct.pack(">I", 3) + b"\xc1\xc1\xc1", "FormatError"),
-        (struct.pack(">I", 1) + b"\x01", "FormatError"),
-        ((lambda body: struct.pack(">I", len(body)) + body)(msgpack.packb({"version": 2, "do": "run"})), "VersionError"),
-        ((lambda body: struct.pack(">I", len(body)) + body)(msgpack.packb({"version": 1, "do": "rm"})), "UsageError"),
+        (framed(1), "FormatError"),
+        (framed({"version": 2, "do": "run"}), "VersionError"),
+        (framed({"version": 1, "do": "rm"}), "UsageError"),
     ],
-)  # fmt: skip
+)
 def test_requests_that_are_none_get_an_error(server: Path, data: bytes, kind: str) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(server))
