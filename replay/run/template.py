@@ -62,7 +62,9 @@ class Template:
         self._control: socket.socket | None = None
         self._key: object = None
         self._layout = ""
-        self.good_layout = ""  # in which captured addresses were free
+        self.good_layouts: dict[
+            bool, str
+        ] = {}  # confined or not -> one in which captured addresses were free
 
     def __enter__(self) -> Template:
         return self
@@ -164,7 +166,8 @@ class _ForkedWorker(WorkerProcess):
         read_end, write_end = os.pipe()
         log_read, log_write = os.pipe()
         process = None
-        self.layout = asked = self.template.good_layout or self.layout
+        good, confined = self.template.good_layouts, bool(self.request.get("confine", True))
+        self.layout = asked = good.get(confined) or self.layout
         log = os.fdopen(log_read, "rb", buffering=0)
         try:
             try:
@@ -175,7 +178,7 @@ class _ForkedWorker(WorkerProcess):
                 os.close(write_end)
                 os.close(log_write)
             answer = self._watch(cast("subprocess.Popen[bytes]", process), read_end)
-            self.template.good_layout = "" if answer is None else asked
+            good[confined] = "" if answer is None else asked
             return answer
         finally:
             with interrupts.held():
