@@ -22,11 +22,12 @@ import sys
 from typing import Any
 
 from replay.engine.messages import Messages
-from replay.engine.worker import PR_SET_PDEATHSIG, be_ended_first, carry_out, hold_spans, report
+from replay.engine.worker import be_ended_first, carry_out, hold_spans, report
 
 HEADER = struct.Struct("<QI")  # bytes of the request, and of how many open files
 ANSWER = struct.Struct("<i")
 MAXIMUM_FILES = 200
+_PR_SET_PDEATHSIG = 1
 _ABOVE = 1000  # where received files are moved to, away from the numbers that they get
 
 
@@ -83,7 +84,7 @@ def _read_once(base: dict[str, Any]) -> None:
 
 
 def _die_with_parent(parent: int) -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 

@@ -22,13 +22,13 @@ from replay.engine.messages import Messages
 if TYPE_CHECKING:
     from replay.planning.spans import Span
 
-PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
     """Entry point of the process. Exits 0 after a result, an error or a taken address was sent."""
     request = json.loads(sys.stdin.buffer.read())
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != request["parent"]:
         os._exit(1)
     # 1 and not 0: where core files go to a program (core_pattern with a pipe), Linux does not look at the limit unless
