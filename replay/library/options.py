@@ -82,10 +82,33 @@ VARIANT_NAMES = tuple(VariantChoices.__annotations__)
 SIDE_NAMES = (*VARIANT_NAMES, *("driver", "device"))
 
 
+_OPTIONAL = type(None)
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("driver",), (str, _OPTIONAL)),
+    **dict.fromkeys(("tolerance", "caches", "ptxas"), (str,)),
+    **dict.fromkeys(("samples", "memory_limit_bytes", "window"), (int, _OPTIONAL)),
+    "device": (int,),
+    "timeout_s": (int, float),
+    **{name: (bool,) for name, kind in RunChoices.__annotations__.items() if "bool" in str(kind)},
+}
+
+
+def _check_types(choices: Mapping[str, object]) -> None:
+    """What a client of `replay serve` says may be anything."""
+    for name, kinds in _TYPES.items():
+        value = choices.get(name, None if _OPTIONAL in kinds else kinds[0]())
+        is_kind = isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)
+        if not is_kind or (isinstance(value, (int, float)) and not 0 <= value < 1 << 63):
+            raise UsageError(f"{str(value)[:60]!r} is no value of this choice", where=name)
+        if value == 0 and name in choices and name in ("samples", "window", "timeout_s"):
+            raise UsageError("has to be more than 0", where=name)
+
+
 def run_options(**choices: Unpack[RunChoices]) -> RunOptions:
     """The options of one replay. Raises UsageError where choices exclude each other, or make no sense."""
     for name in choices.keys() - RunChoices.__annotations__.keys():
         _refuse(name, RunChoices.__annotations__)
+    _check_types(choices)
     quick, rigorous, samples = (
         choices.get("quick", False),
         choices.get("rigorous", False),

@@ -117,8 +117,8 @@ class Assertions:
         unsure: Literal["skip", "fail", "pass"] = "skip",
         **choices: Any,
     ) -> Verdict:
-        """Compare two sides, and fail where B is slower than A by more than `min_effect`, or its outputs differ. unsure:
-        what becomes of the test when nothing can be said. choices: others of `Snapshot.compare`."""
+        """Compare two sides, and fail where B is slower than A by more than `min_effect`, or its outputs differ.
+        unsure: what becomes of the test when nothing can be said. choices: others of `Snapshot.compare`."""
         __tracebackhide__ = True
         verdict = snapshot.compare(
             a, b, against=against, minimum_effect=min_effect, **{"driver": self._driver, **choices}
@@ -146,7 +146,9 @@ class Assertions:
 @pytest.fixture
 def _replay_assertions(request: pytest.FixtureRequest) -> Assertions:
     folder = Path(request.config.invocation_params.dir) / request.config.getoption("replay_artifacts")
-    return Assertions(request.node.nodeid, folder, request.config.getoption("replay_driver"))
+    return Assertions(
+        f"{request.path.stem}-{request.node.name}", folder, request.config.getoption("replay_driver")
+    )
 
 
 @pytest.fixture

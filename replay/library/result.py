@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +16,7 @@ from replay.results.run.timing import TimeSummary, Timing
 from replay.results.run.verification import OutputDifference
 from replay.results.schema import RunResult, WindowResult
 from replay.run.parent import RunOptions, run_snapshot
+from replay.run.supervisor import WorkerProcess
 from replay.snapshot.schema import Window
 
 if TYPE_CHECKING:
@@ -25,10 +27,16 @@ Progress = Callable[[str], None]
 Replayer = Callable[[Path, RunOptions, Progress], RunResult]
 
 
-def replayer(*, shift: bool = False, command: Sequence[str] = (), history: Path | None = None) -> Replayer:
+def replayer(
+    *,
+    shift: bool = False,
+    command: Sequence[str] = (),
+    history: Path | None = None,
+    start: Callable[..., WorkerProcess] = WorkerProcess,
+) -> Replayer:
     """Replays one window. shift: with all memory moved, too. command: kept in the result, to reproduce it. history: a
-    folder that each result is added to."""
-    replay_once: Callable[..., RunResult] = run_snapshot
+    folder that each result is added to. start: makes the worker."""
+    replay_once: Callable[..., RunResult] = partial(run_snapshot, start=start)
     if shift:
         from replay.run.relocation import run_and_prove as replay_once  # brings in numpy
     if history is not None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from replay.library.options import RunChoices, Side
     from replay.library.result import Result
     from replay.library.searching import BisectionResult, Symptom
+    from replay.library.session import Session
     from replay.library.verdict import Verdict
     from replay.minimising.model import Minimisation
     from replay.redaction.model import Redaction
@@ -232,6 +233,13 @@ class Snapshot:
         if ended is not None:
             raise ended
         return BisectionResult(found)
+
+    def session(self, **choices: Unpack[RunChoices]) -> Session:
+        """Replays of this window that begin at once, for loops that try many candidates: a context manager with `run`.
+        choices: for each replay that names no others."""
+        from replay.library.session import Session
+
+        return Session(self.path, **self._with_window(choices))
 
     def export(
         self,

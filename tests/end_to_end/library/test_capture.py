@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,12 @@ def test_what_cannot_be_captured_is_said(inside: tuple[Path, dict[str, str]]) ->
 
 def test_each_window_of_several(replay: Replay) -> None:
     replay.capture(
-        "--kernel", "inplace_scan", "--launch", "1-2", "--each", application=replay.application("inplace_scan")
+        "--kernel",
+        "inplace_scan",
+        "--launch",
+        "1-2",
+        "--each",
+        application=replay.application("inplace_scan"),
     )
     path = replay.folder / "x.rsnap"
     with library.open(path) as opened:
@@ -65,3 +71,45 @@ def test_each_window_of_several(replay: Replay) -> None:
         assert second.run(driver=DRIVER, timing=False).outputs.match
     with pytest.raises(library.errors.UsageError, match="no window 9"):
         library.open(path, window=9)
+
+
+TEST = """
+import sys
+import replay
+
+@replay.captured_once("scale", launch=2)
+def test_scale():
+    sys.argv = ["inside.py", {folder!r}, {driver!r}]
+    from scale import launch
+    launch("scale", 3)
+    launch("scale", 5)
+
+def test_its_snapshot(replay_snapshot, assert_outputs_match):
+    snapshot = replay_snapshot("test_it-test_scale.rsnap")
+    assert snapshot.launches[0].parameters[1].integer == 5
+    assert_outputs_match(snapshot)
+"""
+
+
+def test_a_test_keeps_a_snapshot_of_its_kernel(tmp_path: Path) -> None:
+    text = (PROGRAMS / "inside.py").read_text()
+    begin, end = text.index("PTX = "), text.index("folder = Path")
+    imports = "import ctypes\nfrom cuda.bindings import driver as cuda\n"
+    (tmp_path / "scale.py").write_text(imports + text[begin:end])
+    (tmp_path / "test_it.py").write_text(TEST.format(folder=str(tmp_path), driver=DRIVER))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--replay-driver", DRIVER]
+
+    def run(*options: str) -> str:
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        done = subprocess.run(
+            [*command, *options, "test_it.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "2 passed" in run("--replay-capture")
+    kept = tmp_path / "test_it-test_scale.rsnap"
+    written = kept.stat().st_mtime_ns
+    assert "2 passed" in run("--replay-capture")
+    assert kept.stat().st_mtime_ns == written
+    assert not list(tmp_path.glob("*.rcap"))

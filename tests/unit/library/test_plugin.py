@@ -21,8 +21,19 @@ def session(tmp_path: Path, increment_snapshot: Path, emulator: str):  # type: i
 
     def run(text: str, *options: str) -> tuple[int, str]:
         (tmp_path / "test_it.py").write_text(HEAD + text)
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "--replay-driver", emulator]
-        done = subprocess.run([*command, *options, "test_it.py"], cwd=tmp_path, capture_output=True, text=True)
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-rs",
+            "--replay-driver",
+            emulator,
+        ]
+        done = subprocess.run(
+            [*command, *options, "test_it.py"], cwd=tmp_path, capture_output=True, text=True
+        )
         return done.returncode, done.stdout + done.stderr
 
     return run
@@ -48,8 +59,8 @@ def test_a_slower_side_fails_with_verdict_and_page(session, tmp_path: Path) -> N
     assert code == 1
     assert "B is SLOWER" in said
     assert "  B  increment.rsnap, swap=increment=slow.ptx" in said
-    assert "page: replay-artifacts/test_it.py_test_it-1.html" in said
-    page = tmp_path / "replay-artifacts" / "test_it.py_test_it-1.html"
+    assert "page: replay-artifacts/test_it-test_it-1.html" in said
+    page = tmp_path / "replay-artifacts" / "test_it-test_it-1.html"
     assert "SLOWER" in page.read_text()
 
 
@@ -65,7 +76,9 @@ def test_outputs_that_differ_fail(session, tmp_path: Path) -> None:  # type: ign
 
 
 def test_a_gpu_test_is_skipped_without_one(session) -> None:  # type: ignore[no-untyped-def]
-    code, said = session("@pytest.mark.replay_gpu\ndef test_it():\n    raise AssertionError\n", "--strict-markers")
+    code, said = session(
+        "@pytest.mark.replay_gpu\ndef test_it():\n    raise AssertionError\n", "--strict-markers"
+    )
     assert code == 0
     assert "1 skipped" in said
 

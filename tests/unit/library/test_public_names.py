@@ -27,7 +27,9 @@ CLASSES = (
 def public_names() -> list[str]:
     found = [f"replay.{name}" for name in replay.__all__]
     for kind in CLASSES:
-        members = {name for base in kind.__mro__[:-1] for name in vars(base) if base.__module__.startswith("replay")}
+        members = {
+            name for base in kind.__mro__[:-1] for name in vars(base) if base.__module__.startswith("replay")
+        }
         found += [f"{kind.__name__}.{name}" for name in members if not name.startswith("_")]
     for choices in (RunChoices, SideChoices):
         found += [f"{choices.__name__}.{name}" for name in choices.__annotations__]
@@ -72,6 +74,8 @@ def test_importing_replay_imports_nothing_else() -> None:
 @pytest.mark.parametrize("name", ["capture", "check", "compare", "history"])
 def test_a_package_of_the_same_name_is_found_before_and_after(name: str) -> None:
     for first in (f"replay.{name}", f"import_module('replay.{name}')"):
-        code = f"import replay; from importlib import import_module; {first}; assert callable(replay.{name}); " \
-               f"import replay.{name} as package; assert package.__path__"  # fmt: skip
-        subprocess.run([sys.executable, "-c", code], check=True)
+        lines = [
+            "import replay; from importlib import import_module", first, f"assert callable(replay.{name})",
+            f"import replay.{name} as package", "assert package.__path__",
+        ]  # fmt: skip
+        subprocess.run([sys.executable, "-c", "; ".join(lines)], check=True)

@@ -150,8 +150,20 @@ def test_variants_are_the_same_however_they_are_written(slow: Path) -> None:
         swap=[f"attn={slow}"], grid=["4,2"], block=["attn=32"], shared=["1024"], jit=["opt-level=2"]
     )
     for given in (
-        {"swap": {"attn": slow}, "grid": (4, 2), "block": {"attn": 32}, "shared": 1024, "jit": {"opt-level": 2}},
-        {"swap": f"attn={slow}", "grid": "4,2", "block": ["attn=32"], "shared": {"": 1024}, "jit": "opt-level=2"},
+        {
+            "swap": {"attn": slow},
+            "grid": (4, 2),
+            "block": {"attn": 32},
+            "shared": 1024,
+            "jit": {"opt-level": 2},
+        },
+        {
+            "swap": f"attn={slow}",
+            "grid": "4,2",
+            "block": ["attn=32"],
+            "shared": {"": 1024},
+            "jit": "opt-level=2",
+        },
         str(wanted),
         wanted,
     ):
