@@ -1,5 +1,5 @@
-// covers: kernels that launch kernels: parameters, shapes, shared memory, several levels, tail launches,
-// streams and events of the device, memory and errors of the device runtime. options: -rdc=true -lcudadevrt
+// covers: kernels that launch kernels: parameters, shapes, levels, tails, streams, events, memory, errors.
+// options: -rdc=true -lcudadevrt
 #include "check.cuh"
 
 __global__ void add_index(int *values, int more, double factor) {
