@@ -239,6 +239,21 @@ done:
   st.param.b32 [result], %r0;
   ret;
 }
+.weak .global .align 8 .b8 device_runtime_no_error[9] = {110, 111, 32, 101, 114, 114, 111, 114, 0};
+.weak .global .align 8 .b8 device_runtime_error[31] = {97, 110, 32, 101, 114, 114, 111, 114, 32,
+  111, 102, 32, 116, 104, 101, 32, 100, 101, 118, 105, 99, 101, 32, 114, 117, 110, 116, 105, 109,
+  101, 0};
+.weak .func (.param .b64 result) __cudaCDP2GetErrorString(.param .b32 error)
+{
+  .reg .b64 %rd<2>; .reg .b32 %r; .reg .pred %p;
+  ld.param.u32 %r, [error];
+  setp.eq.u32 %p, %r, 0;
+  mov.u64 %rd0, device_runtime_no_error; mov.u64 %rd1, device_runtime_error;
+  selp.b64 %rd0, %rd0, %rd1, %p;
+  cvta.global.u64 %rd0, %rd0;
+  st.param.b64 [result], %rd0;
+  ret;
+}
 )";
 
 } // namespace emulator
