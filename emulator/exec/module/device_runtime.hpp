@@ -14,6 +14,7 @@ namespace emulator {
 //
 // A stream or event of the device orders nothing that is not ordered anyway: what kernels launch runs in the
 // order of the launches, after the kernel. Its handle is a number that no stream of cuda_runtime_api.h has.
+// Copies and fills are grids of their own.
 //
 // The handle of a conditional node's value is the address of that value.
 inline constexpr std::string_view device_runtime_names[] = {"cudaCGGetIntrinsicHandle", "cudaCGSynchronize",
@@ -154,6 +155,103 @@ no_grid:
     st.param.b64 [given], %rd;
     call free, (given); }
   st.param.b32 [result], 0;
+  ret;
+}
+.extern .func (.param .b64 buffer) __cudaCDP2GetParameterBufferV2(.param .b64 kernel,
+  .param .align 4 .b8 grid[12], .param .align 4 .b8 block[12], .param .b32 shared);
+.extern .func (.param .b32 error) __cudaCDP2LaunchDeviceV2(.param .b64 buffer, .param .b64 stream);
+.weak .entry device_runtime_copy(.param .u64 to, .param .u64 from, .param .u64 bytes)
+{
+  .reg .b64 %to, %from, %bytes, %at, %rd<2>; .reg .b32 %t, %value; .reg .pred %p;
+  ld.param.u64 %to, [to]; ld.param.u64 %from, [from]; ld.param.u64 %bytes, [bytes];
+  mov.u32 %t, %tid.x;
+  cvt.u64.u32 %at, %t;
+again:
+  setp.ge.u64 %p, %at, %bytes;
+  @%p ret;
+  add.u64 %rd0, %from, %at; ld.u8 %value, [%rd0];
+  add.u64 %rd1, %to, %at; st.u8 [%rd1], %value;
+  add.u64 %at, %at, 256;
+  bra again;
+}
+.weak .entry device_runtime_fill(.param .u64 to, .param .u64 bytes, .param .u32 value)
+{
+  .reg .b64 %to, %from, %bytes, %at, %rd<2>; .reg .b32 %t, %value; .reg .pred %p;
+  ld.param.u64 %to, [to]; ld.param.u64 %bytes, [bytes]; ld.param.u32 %value, [value];
+  mov.u32 %t, %tid.x;
+  cvt.u64.u32 %at, %t;
+again:
+  setp.ge.u64 %p, %at, %bytes;
+  @%p ret;
+  add.u64 %rd1, %to, %at; st.u8 [%rd1], %value;
+  add.u64 %at, %at, 256;
+  bra again;
+}
+.weak .func (.param .b32 result) __cudaCDP2MemcpyAsync(.param .b64 to, .param .b64 from, .param .b64 bytes, .param .b32 kind, .param .b64 stream)
+{
+  .reg .b64 %rd<6>; .reg .b32 %r<3>; .reg .pred %p;
+  mov.u64 %rd0, device_runtime_copy;
+  { .param .b64 kernel; .param .align 4 .b8 grid[12]; .param .align 4 .b8 block[12]; .param .b32 shared;
+    .param .b64 buffer;
+    st.param.b64 [kernel], %rd0;
+    st.param.b32 [grid], 1; st.param.b32 [grid+4], 1; st.param.b32 [grid+8], 1;
+    st.param.b32 [block], 256; st.param.b32 [block+4], 1; st.param.b32 [block+8], 1;
+    st.param.b32 [shared], 0;
+    call (buffer), __cudaCDP2GetParameterBufferV2, (kernel, grid, block, shared);
+    ld.param.b64 %rd1, [buffer]; }
+  setp.eq.u64 %p, %rd1, 0;
+  mov.u32 %r0, 2;
+  @%p bra done;
+  ld.param.u64 %rd2, [to]; ld.param.u64 %rd3, [from]; ld.param.u64 %rd4, [bytes];
+  st.u64 [%rd1], %rd2; st.u64 [%rd1+8], %rd3; st.u64 [%rd1+16], %rd4;
+  ld.param.u64 %rd5, [stream];
+  { .param .b64 buffer; .param .b64 where; .param .b32 error;
+    st.param.b64 [buffer], %rd1; st.param.b64 [where], %rd5;
+    call (error), __cudaCDP2LaunchDeviceV2, (buffer, where);
+    ld.param.b32 %r0, [error]; }
+done:
+  st.param.b32 [result], %r0;
+  ret;
+}
+.weak .func (.param .b32 result) __cudaCDP2MemsetAsync(.param .b64 to, .param .b32 value, .param .b64 bytes, .param .b64 stream)
+{
+  .reg .b64 %rd<6>; .reg .b32 %r<3>; .reg .pred %p;
+  mov.u64 %rd0, device_runtime_fill;
+  { .param .b64 kernel; .param .align 4 .b8 grid[12]; .param .align 4 .b8 block[12]; .param .b32 shared;
+    .param .b64 buffer;
+    st.param.b64 [kernel], %rd0;
+    st.param.b32 [grid], 1; st.param.b32 [grid+4], 1; st.param.b32 [grid+8], 1;
+    st.param.b32 [block], 256; st.param.b32 [block+4], 1; st.param.b32 [block+8], 1;
+    st.param.b32 [shared], 0;
+    call (buffer), __cudaCDP2GetParameterBufferV2, (kernel, grid, block, shared);
+    ld.param.b64 %rd1, [buffer]; }
+  setp.eq.u64 %p, %rd1, 0;
+  mov.u32 %r0, 2;
+  @%p bra done;
+  ld.param.u64 %rd2, [to]; ld.param.u32 %r1, [value]; ld.param.u64 %rd4, [bytes];
+  st.u64 [%rd1], %rd2; st.u64 [%rd1+8], %rd4; st.u32 [%rd1+16], %r1;
+  ld.param.u64 %rd5, [stream];
+  { .param .b64 buffer; .param .b64 where; .param .b32 error;
+    st.param.b64 [buffer], %rd1; st.param.b64 [where], %rd5;
+    call (error), __cudaCDP2LaunchDeviceV2, (buffer, where);
+    ld.param.b32 %r0, [error]; }
+done:
+  st.param.b32 [result], %r0;
+  ret;
+}
+.weak .global .align 8 .b8 device_runtime_no_error[9] = {110, 111, 32, 101, 114, 114, 111, 114, 0};
+.weak .global .align 8 .b8 device_runtime_error[31] = {97, 110, 32, 101, 114, 114, 111, 114, 32,
+  111, 102, 32, 116, 104, 101, 32, 100, 101, 118, 105, 99, 101, 32, 114, 117, 110, 116, 105, 109,
+  101, 0};
+.weak .func (.param .b64 result) __cudaCDP2GetErrorString(.param .b32 error)
+{
+  .reg .b64 %rd<2>; .reg .b32 %r; .reg .pred %p;
+  ld.param.u32 %r, [error];
+  setp.eq.u32 %p, %r, 0;
+  mov.u64 %rd0, device_runtime_no_error; mov.u64 %rd1, device_runtime_error;
+  selp.b64 %rd0, %rd0, %rd1, %p;
+  cvta.global.u64 %rd0, %rd0;
+  st.param.b64 [result], %rd0;
   ret;
 }
 )";

@@ -1,5 +1,5 @@
-// covers: kernels that launch kernels: parameters, shapes, shared memory, several levels, tail launches,
-// streams and events of the device, memory and errors of the device runtime. options: -rdc=true -lcudadevrt
+// covers: kernels that launch kernels: parameters, shapes, levels, tails, streams, events, memory, errors.
+// options: -rdc=true -lcudadevrt
 #include "check.cuh"
 
 __global__ void add_index(int *values, int more, double factor) {
@@ -33,6 +33,8 @@ __global__ void in_order(int *log) {
   cudaEventRecord(event, nullptr);
   cudaStreamWaitEvent(stream, event, 0);
   append<<<1, 1, 0, stream>>>(log, 3);
+  cudaMemcpyAsync(log + 5, log + 1, 2 * sizeof(int), cudaMemcpyDeviceToDevice, stream);
+  cudaMemsetAsync(log + 7, 1, sizeof(int), stream);
   cudaEventDestroy(event);
   cudaStreamDestroy(stream);
 }
@@ -78,7 +80,7 @@ int main() {
   halve<<<1, 1>>>(values, 64);
   expect(std::vector<int>(64, 1), "recursive");
   in_order<<<1, 1>>>(values);
-  expect({4, 1, 2, 3, 4}, "in order");
+  expect({4, 1, 2, 3, 4, 1, 2, 0x01010101}, "in order");
   answers<<<1, 1>>>(values);
   expect({cudaSuccess, 0, cudaSuccess, 7, cudaSuccess, cudaErrorInvalidConfiguration,
           cudaErrorInvalidConfiguration, cudaSuccess},

@@ -76,7 +76,7 @@ def test_the_answer_has_all_coordinates(cuda: driver_api.Driver) -> None:
         clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r4, %answer;
         clusterlaunchcontrol.query_cancel.get_first_ctaid::y.b32.b128 %r5, %answer;
         clusterlaunchcontrol.query_cancel.get_first_ctaid::z.b32.b128 %r6, %answer;
-        st.global.v2.u32 [%rd0], {%r4, %r5}; st.global.u32 [%rd0 + 8], %r6; add.u64 %rd0, %rd0, 12;
+        st.global.u32 [%rd0], %r4; st.global.u32 [%rd0 + 4], %r5; st.global.u32 [%rd0 + 8], %r6; add.u64 %rd0, %rd0, 12;
         add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, 11; @%p2 bra again;
         """.replace(
             "again:",
@@ -99,7 +99,7 @@ def test_an_answer_outside_shared_memory_is_named(fresh: Fresh) -> None:
     ptx = module(
         """
         mov.u32 %r1, bar; mbarrier.init.shared::cta.b64 [%r1], 1;
-        clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r1 + 64], [%r1];
+        clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r1 + 65536], [%r1];
         """,
         shared=".shared .align 16 .b64 bar;",
         parameters=0,

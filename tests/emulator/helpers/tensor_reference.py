@@ -174,7 +174,7 @@ class Product:
                 yield row, column, block, lane, at
 
     def values(self, matrix: Codes, element: str) -> NDArray[np.float64]:
-        return matrix_reference.values(matrix, element)
+        return values_of(matrix, element)
 
     def result(
         self,
@@ -185,6 +185,11 @@ class Product:
         """Of numbers whose sums are exact in every type, so that no order of them matters."""
         sign = -1.0 if self.negate[0] != self.negate[1] else 1.0
         return sign * (a @ b.T) + d
+
+
+def values_of(matrix: Codes, element: str) -> NDArray[np.float64]:
+    """Codes of e2m1 are 4 bits here, wherever they lie."""
+    return matrix_reference.values(matrix, "packed_e2m1" if element == "e2m1" else element)
 
 
 def words(numbers: NDArray[np.float64], kind: str) -> Words:
@@ -209,7 +214,7 @@ def exact_codes(element: str, shape: tuple[int, ...], random: np.random.Generato
     if element in ("s8", "u8"):
         return random.integers(0, 256, shape).astype(np.uint64)
     every = np.arange(1 << bits, dtype=np.uint64)
-    numbers = matrix_reference.values(every, element)
+    numbers = values_of(every, element)
     fits = every[np.isfinite(numbers) & (numbers * 8 % 1 == 0) & (abs(numbers) < 32)]
     return random.choice(fits, shape)
 
