@@ -213,15 +213,15 @@ BY_HAND = {
         "`.s4 .u4` m8n8k32; `.b1` m8n8k128"
     ),
     "wgmma": (
-        "m64nNk of `.f16 .bf16 .tf32 .e4m3 .e5m2 .s8 .u8`, A in registers or shared memory, every swizzle, either "
-        "order of 16-bit elements; `.fence .commit_group .wait_group`"
+        "m64nNk of `.f16 .bf16 .tf32 .e4m3 .e5m2 .s8 .u8`, of `.b1` with `.and.popc`, `.sp` but for bits; A in "
+        "registers or shared memory, every swizzle, either order of 16-bit elements; `.fence .commit_group .wait_group`"
     ),
     "bar": "ids and counts, `.sync .arrive .red`",
     "barrier": "as bar; `.cluster`",
     "call": "direct, through a pointer, recursive; vprintf, malloc, free, __assertfail",
     "tex": "1d 2d 3d a1d a2d cube acube; `.v4` of .f32 .s32 .u32 .f16, `.v2.f16x2`; `.base .level .grad`, offsets",
     "tld4": "2d, a2d, cube, acube; .f32 .s32 .u32",
-    "tensormap": "`.replace` but of `.swizzle_atomicity` (strides in bytes), `.cp_fenceproxy`",
+    "tensormap": "`.replace` (strides in bytes), `.cp_fenceproxy`",
     "txq": "all queries; those of the sampler as the texture has it",
     "suq": "all queries",
     "suld": "`.b` and `.p`; 1d, 2d, 3d, a1d, a2d; `.trap .clamp .zero`",
@@ -245,15 +245,13 @@ REFUSED = {
     "products of sparse matrices, and of matrices scaled block by block": (
         "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
         "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0",
-        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16",
     ),
     "`mma.m8n8k4` of .f16: four products at once, for the first tensor cores": (
         "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32",
     ),
-    "matrices of bytes in `ldmatrix` and `stmatrix`; `wgmma` of .b1": (
+    "matrices of bytes in `ldmatrix` and `stmatrix`": (
         "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8",
         "stmatrix.sync.aligned.m16n8.x1.trans.shared.b8",
-        "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc",
     ),
     "multicast memory": ("multimem.ld_reduce.add.u32",),
     "`fma.oob`: which NaN is the out-of-bounds one is not documented": ("fma.rn.oob.f16",),
@@ -268,9 +266,8 @@ REFUSED = {
         "vmad.u32.u32.u32",
         "vset4.u32.u32.eq",
     ),
-    "wide im2col copies, and changes of a tensor map's atomicity": (
+    "wide im2col copies": (
         "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes",
-        "tensormap.replace.tile.swizzle_atomicity.global.b1024.b32",
     ),
 }
 

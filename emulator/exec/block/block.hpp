@@ -45,12 +45,12 @@ struct Block {
   std::vector<Warp> warps;
   Barrier barriers[barriers_per_block];
   Buffer registers, shared, local;
-  // Where asynchronous operations are deferred: what of shared memory, and of registers that wgmma takes, they
-  // see, which a fence has made visible to them or they have written themselves.
+  // Where asynchronous operations are deferred: what of shared memory, and of registers that wgmma takes,
+  // they see, which a fence has made visible to them or they have written themselves.
   Buffer fenced_shared, fenced_registers;
   PendingOperations *pending = nullptr; // of the cluster
-  uint64_t index = 0;        // linear
-  uint32_t position[3] = {}; // %ctaid
+  uint64_t index = 0;                   // linear
+  uint32_t position[3] = {};            // %ctaid
   uint32_t live_threads = 0;
 
   // Takes the memory it needs; once, then any number of blocks run in it, one after the other.

@@ -36,9 +36,7 @@ PendingOperations::Groups &PendingOperations::groups_of(const Warp &warp) {
   return groups_.back();
 }
 
-void PendingOperations::issue(PendingOperation operation) {
-  operations_.push_back(std::move(operation));
-}
+void PendingOperations::issue(PendingOperation operation) { operations_.push_back(std::move(operation)); }
 
 size_t PendingOperations::finish(size_t at, uint32_t lanes) {
   if (operations_[at].in_order) {

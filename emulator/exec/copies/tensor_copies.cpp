@@ -20,6 +20,9 @@ namespace {
 constexpr uint32_t shared_alignment = 128; // PTX ISA: of the box in shared memory
 constexpr uint32_t map_alignment = 64;
 constexpr uint32_t gathered_rows = 4;
+// CUtensorMapSwizzle: 128 bytes in units of 16, and from there on of those that `atomicity` numbers.
+constexpr uint8_t swizzle_of_128_bytes = 3, atomicities = 4;
+constexpr uint8_t swizzle_with_flip = 5;     // in which order its halves come is not documented
 constexpr uint64_t most_box_bytes = 1 << 20; // more than any shared memory
 
 // CUtensorMapDataType in turn; `none`: formats whose bits change on the way, in ways that are not documented.
@@ -100,8 +103,8 @@ Box box_of(Warp &w, const Instruction *i, uint32_t lane) {
     refuse(w, i, lane, "a box of " + std::to_string(bytes) + " bytes, more than shared memory has");
   if (box.row_bytes() % 16 != 0)
     refuse(w, i, lane, "a box whose rows are no multiples of 16 bytes");
-  static constexpr uint32_t spans[] = {0, 32, 64, 128, 128};
-  if (m.swizzle >= std::size(spans))
+  static constexpr uint32_t spans[] = {0, 32, 64, 128, 128, 0, 128};
+  if (m.swizzle >= std::size(spans) || m.swizzle == swizzle_with_flip)
     refuse(w, i, lane, "a swizzle of the tensor map that this driver has not");
   if (spans[m.swizzle] != 0 && box.row_bytes() != spans[m.swizzle])
     refuse(w, i, lane, "a box narrower than its swizzle, whose layout is not documented");
@@ -120,6 +123,8 @@ uint64_t swizzled(uint64_t offset, uint8_t swizzle) {
     return offset ^ (row & 7) << 4;
   case 4:
     return offset ^ (row & 3) << 5;
+  case 6:
+    return offset ^ (row & 1) << 6;
   default:
     return offset;
   }
@@ -356,6 +361,13 @@ const Instruction *replace(Warp &w, const Instruction *i) {
       break;
     case MapField::swizzle_mode:
       map.swizzle = static_cast<uint8_t>(value);
+      if (value == swizzle_of_128_bytes)
+        map.swizzle = static_cast<uint8_t>(value + map.atomicity);
+      break;
+    case MapField::swizzle_atomicity:
+      map.atomicity = static_cast<uint8_t>(value % atomicities);
+      if (map.swizzle >= swizzle_of_128_bytes)
+        map.swizzle = static_cast<uint8_t>(swizzle_of_128_bytes + map.atomicity);
       break;
     case MapField::fill_mode:
       map.fill = static_cast<uint8_t>(value);

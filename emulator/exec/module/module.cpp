@@ -143,8 +143,7 @@ private:
     std::unique_ptr<Program> &program = programs_[{function, options.fuse_multiply_add, options.defer}];
     if (!program)
       program = decode_kernel(
-          module_->text(), *function, [this](const ptx::Variable &v) { return address_of(v); },
-          options);
+          module_->text(), *function, [this](const ptx::Variable &v) { return address_of(v); }, options);
     return program.get();
   }
 

@@ -59,8 +59,8 @@ struct SharedMatrix {
   // 8 rows of 16 bytes, from an element on, as a register of all lanes holds them.
   void read_tile(Warp &w, const Instruction *i, u32 row, u32 column, u32 element_bytes, u32 *lanes) const {
     for (u32 k = 0; by_rows && k < tile_rows; ++k)
-      std::memcpy(lanes + 4 * k, find(w, i, place_in_row(w, i, row + k, column * element_bytes / chunk_bytes)),
-                  chunk_bytes);
+      std::memcpy(lanes + 4 * k,
+                  find(w, i, place_in_row(w, i, row + k, column * element_bytes / chunk_bytes)), chunk_bytes);
     u16 *halves = reinterpret_cast<u16 *>(lanes);
     for (u32 k = 0; !by_rows && k < tile_rows; ++k) {
       u16 of_column[tile_rows];
