@@ -325,6 +325,29 @@ def test_maps_are_changed_by_kernels(cuda: Driver) -> None:
     assert cuda.read(out, 128) == gathered(other[:2], positions([8, 0], (8, 4), (1, 1)))
 
 
+@pytest.mark.parametrize(
+    ("kind", "flushes", "rounds"), [(10, True, False), (11, False, True), (12, True, True)]
+)
+def test_floats_are_rounded_and_flushed_on_the_way(
+    cuda: Driver, kind: int, flushes: bool, rounds: bool
+) -> None:
+    bits = [0x3F801000, 0x3F803000, 0x3F801001, 0xBF802FFF, 0x7F7FFFFF, 0x7F800000, 0xFFC00001, 0x00000001,
+            0x80001000, 0x007FFFFF, 0x00800000, 0x3F800FFF, 0x40000000, 0x80000000, 0, 0x12345678]  # fmt: skip
+    wanted = []
+    for word in bits:
+        if flushes and not word >> 23 & 0xFF:
+            word &= 1 << 31
+        if rounds and word >> 23 & 0xFF != 0xFF:  # to a multiple of 2^13, the even one of two as near
+            low, rest = divmod(word, 1 << 13)
+            word = (low + (rest > 1 << 12 or (rest == 1 << 12 and low % 2 == 1))) << 13
+        wanted.append(word)
+    at, made, out = cuda.alloc(256), Map(), cuda.alloc(64)
+    cuda.write(at, np.array(bits, "u4").tobytes())
+    assert encode(cuda, Settings(kind, 1, at, (16,), (), (16,)), made) == api.SUCCESS
+    run(cuda, load_kernel(1, 64), made, out, [0])
+    assert cuda.words(out, 16) == wanted
+
+
 @pytest.mark.parametrize(("atomicity", "mode"), [(0, 3), (1, 4), (3, 6)])
 @pytest.mark.parametrize("first", ["swizzle_mode", "swizzle_atomicity"])
 def test_kernels_choose_the_units_of_a_swizzle(cuda: Driver, atomicity: int, mode: int, first: str) -> None:
@@ -385,7 +408,7 @@ def test_kernels_make_maps_of_zeros(cuda: Driver, number: int, size: int) -> Non
     [
         ("made.room[made.at - ctypes.addressof(made)] = 0", 715, "none that this driver made"),
         ("settings = replace(settings, rank=1, extents=(64,), box=(16,))", 715, "a tensor map of 1 dimensions"),
-        ("settings = replace(settings, kind=12)", 715, "a data type that changes on the way"),
+        ("settings = replace(settings, kind=13, box=(32, 8))", 715, "a data type that changes on the way"),
         ("settings = replace(settings, swizzle=3)", 715, "narrower than its swizzle"),
         ("settings = replace(settings, fill=1, extents=(8, 4))", 715, "which one is not documented"),
         ("settings = replace(settings, address=1 << 20)", 700, "illegal read"),
