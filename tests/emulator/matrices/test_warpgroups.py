@@ -32,7 +32,9 @@ class Operand:
     def strides(self, rows: int, bits: int) -> tuple[int, int]:
         """Leading and stride offset in bytes, with room between parts, so that the two cannot be mixed up."""
         if self.by_k:
-            return ((128 + 16) * (rows // 8) + 128, 128 + 16) if self.swizzle == 16 else (16, 8 * self.swizzle)
+            return (
+                ((128 + 16) * (rows // 8) + 128, 128 + 16) if self.swizzle == 16 else (16, 8 * self.swizzle)
+            )
         if self.swizzle == 16:
             return 128 * (rows // 8) + 256, 128
         return 32 * self.swizzle, 8 * self.swizzle
