@@ -237,8 +237,8 @@ BY_HAND = {
         "`.s4 .u4` m8n8k32; `.b1` m8n8k128"
     ),
     "wgmma": (
-        "m64nNk of `.f16 .bf16 .tf32 .e4m3 .e5m2 .s8 .u8`, A in registers or shared memory, every swizzle, either "
-        "order of 16-bit elements; `.fence .commit_group .wait_group`"
+        "m64nNk of `.f16 .bf16 .tf32 .e4m3 .e5m2 .s8 .u8`, of `.b1` with `.and.popc`, `.sp` but for bits; A in "
+        "registers or shared memory, every swizzle, either order of 16-bit elements; `.fence .commit_group .wait_group`"
     ),
     "tcgen05": (
         "`.alloc .dealloc .relinquish_alloc_permit`; `.ld .st` of all shapes, `.pack .unpack`, `.ld.red`; `.cp` of all "
@@ -252,7 +252,7 @@ BY_HAND = {
     "call": "direct, through a pointer, recursive; vprintf, malloc, free, __assertfail, launches of kernels",
     "tex": "1d 2d 3d a1d a2d cube acube; `.v4` of .f32 .s32 .u32 .f16, `.v2.f16x2`; `.base .level .grad`, offsets",
     "tld4": "2d, a2d, cube, acube; .f32 .s32 .u32",
-    "tensormap": "`.replace` but of `.swizzle_atomicity` (strides in bytes), `.cp_fenceproxy`",
+    "tensormap": "`.replace` (strides in bytes), `.cp_fenceproxy`",
     "txq": "all queries; those of the sampler as the texture has it",
     "suq": "all queries",
     "suld": "`.b` and `.p`; 1d, 2d, 3d, a1d, a2d; `.trap .clamp .zero`",
@@ -279,9 +279,8 @@ REFUSED = {
         "vmad.u32.u32.u32",
         "vset4.u32.u32.eq",
     ),
-    "wide im2col copies, and changes of a tensor map's atomicity": (
+    "wide im2col copies": (
         "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes",
-        "tensormap.replace.tile.swizzle_atomicity.global.b1024.b32",
     ),
 }
 

@@ -46,12 +46,12 @@ struct Block {
   Barrier barriers[barriers_per_block];
   uint32_t open_barriers = 0; // bit b: somebody has arrived at barrier b; the others are as they began
   Buffer registers, shared, local;
-  // Where asynchronous operations are deferred: what of shared memory, and of registers that wgmma takes, they
-  // see, which a fence has made visible to them or they have written themselves.
+  // Where asynchronous operations are deferred: what of shared memory, and of registers that wgmma takes,
+  // they see, which a fence has made visible to them or they have written themselves.
   Buffer fenced_shared, fenced_registers;
   PendingOperations *pending = nullptr; // of the cluster
-  uint64_t index = 0;        // linear
-  uint32_t position[3] = {}; // %ctaid
+  uint64_t index = 0;                   // linear
+  uint32_t position[3] = {};            // %ctaid
   uint32_t live_threads = 0;
   std::unique_ptr<TensorMemory> tensor_memory; // from its first use on
 

@@ -13,7 +13,7 @@ struct Cluster {
   const Launch *launch = nullptr;
   std::vector<std::unique_ptr<Block>> blocks; // by %cluster_ctarank
   uint64_t index = 0;                         // linear, in the grid of clusters
-  std::unique_ptr<PendingOperations> pending; // nullptr: asynchronous operations are done where they are issued
+  std::unique_ptr<PendingOperations> pending; // nullptr: nothing is deferred
 
   // Takes the memory it needs; once, then any number of clusters run in it, one after the other.
   void prepare(const Launch &of, Worker &by);

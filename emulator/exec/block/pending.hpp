@@ -25,7 +25,7 @@ struct PendingOperation {
   Warp *warp = nullptr;
   uint32_t lanes = 0; // that it is not done for
   Track track = Track::signalled;
-  bool in_order = false; // after all that its lanes have issued before on its track, and whole
+  bool in_order = false;         // after all that its lanes have issued before on its track, and whole
   std::vector<uint64_t> signals; // mbarriers that it completes bytes of, or arrives at
   // Called for lanes, of which it is then done; `read`, if there is one, before, when its sources may change.
   std::function<void(uint32_t lanes)> finish;
@@ -45,14 +45,17 @@ public:
   void commit(Warp &warp, Track track, uint32_t lanes);
   // At most so many groups of each lane stay. With `reading`, others may stay that have read their sources.
   void wait(Warp &warp, Track track, uint32_t lanes, uint64_t groups, bool reading);
-  // Of what all lanes of a warp issue together: how many groups there have been; those up to the last-th are done.
-  uint32_t groups_of_warp(const Warp &warp, Track track) { return groups_of(warp).count[static_cast<size_t>(track)][0]; }
+  // Of what all lanes of a warp issue together: how many groups there are; to be done with those up to
+  // `last`.
+  uint32_t groups_of_warp(const Warp &warp, Track track) {
+    return groups_of(warp).count[static_cast<size_t>(track)][0];
+  }
   void finish_groups(const Warp &warp, Track track, uint32_t last);
   // All that these lanes have issued on the track, in groups or not.
   void wait_for_all(Warp &warp, Track track, uint32_t lanes);
   // The first of those that signal this mbarrier; false when there is none.
   bool finish_for(uint64_t mbarrier);
-  // Somebody has found this mbarrier not done, and does not wait: whoever asks again finds it done in the end.
+  // Somebody has asked this mbarrier, and does not wait: who asks again finds it done in the end.
   void finish_if_asked_before(uint64_t mbarrier);
   // At the end of the cluster.
   void finish_all();

@@ -261,8 +261,8 @@ const Instruction *store(Warp &w, const Instruction *i) {
     check_access(w, i, lane, to, size * count, true);
     std::array<uint8_t, most_stored_bytes> values{};
     for (uint32_t e = 0; e < count; ++e)
-      std::memcpy(values.data() + e * size,
-                  w.registers + w.program->extra[i->extra + 2 + e] + lane * size, size);
+      std::memcpy(values.data() + e * size, w.registers + w.program->extra[i->extra + 2 + e] + lane * size,
+                  size);
     auto deliver = [=, &w, &cluster](uint32_t) {
       for (uint32_t e = 0; e < count; ++e)
         combine_element(op, type, to + e * size, values.data() + e * size);
@@ -297,9 +297,9 @@ bool waits_for_others(const WaitingGroup &group) { return group.barrier == waits
 std::string describe_warpgroup(const Warp &w, uint64_t last) {
   for (const Warp *other = warpgroup_of(w); other <= &w.block->warps.back(); ++other)
     if (uint32_t groups = w.block->pending->groups_of_warp(*other, Track::products); groups < last)
-      return "for warp " + std::to_string(other->index) + " of its warpgroup, which has committed " +
+      return "warp " + std::to_string(other->index) + " of its warpgroup, which has committed " +
              std::to_string(groups) + " groups of products, not " + std::to_string(last);
-  return "for its warpgroup";
+  return "its warpgroup";
 }
 
 } // namespace

@@ -30,8 +30,8 @@ constexpr int64_t waits(Track track, uint32_t groups, bool reading) {
   return static_cast<int64_t>(track) | int64_t{reading} << 8 | int64_t{groups} << 16;
 }
 constexpr int64_t waits_for_all(Track track) { return static_cast<int64_t>(track) | 1 << 9; }
-// wgmma.wait_group; immediate: groups. What the four warps of a group multiply is one operation, so that it is done
-// when all have committed it, and then for all.
+// wgmma.wait_group; immediate: groups. What the four warps of a group multiply is one operation, so that it
+// is done when all have committed it, and then for all.
 const Instruction *wait_for_products(Warp &w, const Instruction *i);
 // cp.async.mbarrier.arrive: mbarrier; immediate: whether its count holds the arrival already (.noinc)
 const Instruction *arrive_after_copies(Warp &w, const Instruction *i);

@@ -180,7 +180,8 @@ void complete_bytes(Warp &w, const Instruction *i, uint32_t lane, uint64_t addre
 void add_arrival(Warp &w, const Instruction *i, uint32_t lane, uint64_t address) {
   State s = load(w, i, lane, address);
   if (s.pending == most)
-    fail(w, i, LaunchStatus::illegal_instruction, "an mbarrier with more than 2^20 - 1 arrivals to come", lane);
+    fail(w, i, LaunchStatus::illegal_instruction, "an mbarrier with more than 2^20 - 1 arrivals to come",
+         lane);
   ++s.pending;
   store(address, s);
 }

@@ -20,13 +20,35 @@ namespace {
 constexpr uint32_t shared_alignment = 128; // PTX ISA: of the box in shared memory
 constexpr uint32_t map_alignment = 64;
 constexpr uint32_t gathered_rows = 4;
+// CUtensorMapSwizzle: 128 bytes in units of 16, and from there on of those that `atomicity` numbers.
+constexpr uint8_t swizzle_of_128_bytes = 3, atomicities = 4;
+constexpr uint8_t swizzle_with_flip = 5;     // in which order its halves come is not documented
 constexpr uint64_t most_box_bytes = 1 << 20; // more than any shared memory
 
-// CUtensorMapDataType in turn; `none`: formats whose bits change on the way, in ways that are not documented.
-constexpr ptx::Type types[] = {ptx::Type::u8,   ptx::Type::u16,  ptx::Type::u32,  ptx::Type::s32,
-                               ptx::Type::u64,  ptx::Type::s64,  ptx::Type::f16,  ptx::Type::f32,
-                               ptx::Type::f64,  ptx::Type::bf16, ptx::Type::none, ptx::Type::none,
-                               ptx::Type::none, ptx::Type::none, ptx::Type::none, ptx::Type::none};
+// CUtensorMapDataType in turn; `none`: formats that change their width on the way.
+constexpr ptx::Type types[] = {ptx::Type::u8,  ptx::Type::u16,  ptx::Type::u32,  ptx::Type::s32,
+                               ptx::Type::u64, ptx::Type::s64,  ptx::Type::f16,  ptx::Type::f32,
+                               ptx::Type::f64, ptx::Type::bf16, ptx::Type::f32,  ptx::Type::f32,
+                               ptx::Type::f32, ptx::Type::none, ptx::Type::none, ptx::Type::none};
+
+// FLOAT32_FTZ, TFLOAT32, TFLOAT32_FTZ: subnormal numbers become zero, numbers are rounded to the nearest tf32
+// (PTX ISA, tensor formats). Others stay as they are.
+void convert(uint8_t type, std::vector<uint8_t> &contents) {
+  constexpr uint8_t first = 10, last = 12;
+  if (type < first || type > last)
+    return;
+  bool flushes = type != first + 1, rounds = type != first;
+  for (size_t at = 0; at < contents.size(); at += 4) {
+    uint32_t bits;
+    std::memcpy(&bits, &contents[at], 4);
+    uint32_t exponent = bits >> 23 & 0xff;
+    if (flushes && exponent == 0)
+      bits &= 0x80000000;
+    if (rounds && exponent != 0xff)
+      bits = (bits + 0xfff + (bits >> 13 & 1)) & ~uint32_t{0x1fff};
+    std::memcpy(&contents[at], &bits, 4);
+  }
+}
 
 [[noreturn]] void refuse(Warp &w, const Instruction *i, uint32_t lane, const std::string &why) {
   fail(w, i, LaunchStatus::illegal_instruction, why, lane);
@@ -100,8 +122,8 @@ Box box_of(Warp &w, const Instruction *i, uint32_t lane) {
     refuse(w, i, lane, "a box of " + std::to_string(bytes) + " bytes, more than shared memory has");
   if (box.row_bytes() % 16 != 0)
     refuse(w, i, lane, "a box whose rows are no multiples of 16 bytes");
-  static constexpr uint32_t spans[] = {0, 32, 64, 128, 128};
-  if (m.swizzle >= std::size(spans))
+  static constexpr uint32_t spans[] = {0, 32, 64, 128, 128, 0, 128};
+  if (m.swizzle >= std::size(spans) || m.swizzle == swizzle_with_flip)
     refuse(w, i, lane, "a swizzle of the tensor map that this driver has not");
   if (spans[m.swizzle] != 0 && box.row_bytes() != spans[m.swizzle])
     refuse(w, i, lane, "a box narrower than its swizzle, whose layout is not documented");
@@ -120,6 +142,8 @@ uint64_t swizzled(uint64_t offset, uint8_t swizzle) {
     return offset ^ (row & 7) << 4;
   case 4:
     return offset ^ (row & 3) << 5;
+  case 6:
+    return offset ^ (row & 1) << 6;
   default:
     return offset;
   }
@@ -245,6 +269,7 @@ const Instruction *load(Warp &w, const Instruction *i) {
         count_global_range(w, address, address + bytes, bytes, false);
         std::memcpy(contents.data() + offset, reinterpret_cast<const void *>(address), bytes);
       });
+      convert(box.map.type, contents);
     };
     auto deliver = [=, &w, &cluster](const uint8_t *contents) {
       for (const Delivery &each : to) {
@@ -285,6 +310,7 @@ const Instruction *store(Warp &w, const Instruction *i) {
       each_chunk(box, base, from, [&](uint32_t offset, const uint8_t *at) {
         std::memcpy(contents.data() + offset, at + distance, 16);
       });
+      convert(box.map.type, contents);
     };
     auto deliver = [=, &w](const uint8_t *contents) {
       each_part(box, [&](uint32_t offset, uint64_t address, uint32_t elements, bool inside) {
@@ -356,6 +382,13 @@ const Instruction *replace(Warp &w, const Instruction *i) {
       break;
     case MapField::swizzle_mode:
       map.swizzle = static_cast<uint8_t>(value);
+      if (value == swizzle_of_128_bytes)
+        map.swizzle = static_cast<uint8_t>(value + map.atomicity);
+      break;
+    case MapField::swizzle_atomicity:
+      map.atomicity = static_cast<uint8_t>(value % atomicities);
+      if (map.swizzle >= swizzle_of_128_bytes)
+        map.swizzle = static_cast<uint8_t>(swizzle_of_128_bytes + map.atomicity);
       break;
     case MapField::fill_mode:
       map.fill = static_cast<uint8_t>(value);

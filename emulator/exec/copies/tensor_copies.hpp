@@ -39,6 +39,7 @@ enum class MapField : uint8_t {
   swizzle_mode,
   fill_mode,
   element_type,
+  swizzle_atomicity,
 };
 // tensormap.replace: address, new value (u64); immediate: MapField | dimension << 8.
 const Instruction *replace(Warp &w, const Instruction *i);

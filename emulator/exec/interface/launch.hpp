@@ -76,8 +76,8 @@ struct LaunchRequest {
   uint32_t shared_unit_bytes = 1; // in which blocks are given shared memory; %total_smem_size is a multiple
   bool exact_shared = false;      // what a unit has beyond what was asked for is not to be touched
   uint64_t interleave = 0;        // instructions after which the next warp of a block goes on; 0: as it comes
-  bool deferred = false;          // asynchronous operations are done at the last moment (REPLAY_EMULATOR_DEFERRED)
-  uint64_t deferred_seed = 0;     // not 0: at moments drawn from it
+  bool deferred = false; // asynchronous operations are done at the last moment (REPLAY_EMULATOR_DEFERRED)
+  uint64_t deferred_seed = 0; // not 0: at moments drawn from it
   bool cooperative = false;
   const void *parameters = nullptr; // packed as KernelInfo::parameters says; copied at the call
   size_t parameter_bytes = 0;

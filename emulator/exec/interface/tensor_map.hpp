@@ -29,7 +29,8 @@ struct TensorMap {
   // end.
   int16_t lower[3] = {};
   int16_t upper[3] = {};
-  uint8_t unused_too[24] = {};
+  uint8_t atomicity = 0; // of a swizzle of 128 bytes, as tensormap.replace numbers them; `swizzle` has it too
+  uint8_t unused_too[23] = {};
 };
 static_assert(sizeof(TensorMap) == 128);
 

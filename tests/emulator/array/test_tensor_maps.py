@@ -193,8 +193,8 @@ def store_kernel(rank: int, size: int, operation: str = "") -> str:
 
 
 def swizzled(data: bytes, mode: int) -> bytes:
-    """Chunks of 16 (mode 4: 32) bytes in each 128 change places by the number of the 128 bytes they are in."""
-    bits, chunk = {0: (0, 16), 1: (1, 16), 2: (3, 16), 3: (7, 16), 4: (3, 32)}[mode]
+    """Chunks of 16 (mode 4: 32, 6: 64) bytes in each 128 change places by the number of the 128 bytes they are in."""
+    bits, chunk = {0: (0, 16), 1: (1, 16), 2: (3, 16), 3: (7, 16), 4: (3, 32), 6: (1, 64)}[mode]
     result = bytearray(len(data) + 1024)
     for at in range(0, len(data), chunk):
         row, column = divmod(at, 128)
@@ -342,6 +342,53 @@ def test_maps_are_changed_by_kernels(cuda: Driver) -> None:
     assert cuda.read(out, 128) == gathered(other[:2], positions([8, 0], (8, 4), (1, 1)))
 
 
+@pytest.mark.parametrize(
+    ("kind", "flushes", "rounds"), [(10, True, False), (11, False, True), (12, True, True)]
+)
+def test_floats_are_rounded_and_flushed_on_the_way(
+    cuda: Driver, kind: int, flushes: bool, rounds: bool
+) -> None:
+    bits = [0x3F801000, 0x3F803000, 0x3F801001, 0xBF802FFF, 0x7F7FFFFF, 0x7F800000, 0xFFC00001, 0x00000001,
+            0x80001000, 0x007FFFFF, 0x00800000, 0x3F800FFF, 0x40000000, 0x80000000, 0, 0x12345678]  # fmt: skip
+    wanted = []
+    for word in bits:
+        if flushes and not word >> 23 & 0xFF:
+            word &= 1 << 31
+        if rounds and word >> 23 & 0xFF != 0xFF:  # to a multiple of 2^13, the even one of two as near
+            low, rest = divmod(word, 1 << 13)
+            word = (low + (rest > 1 << 12 or (rest == 1 << 12 and low % 2 == 1))) << 13
+        wanted.append(word)
+    at, made, out = cuda.alloc(256), Map(), cuda.alloc(64)
+    cuda.write(at, np.array(bits, "u4").tobytes())
+    assert encode(cuda, Settings(kind, 1, at, (16,), (), (16,)), made) == api.SUCCESS
+    run(cuda, load_kernel(1, 64), made, out, [0])
+    assert cuda.words(out, 16) == wanted
+
+
+@pytest.mark.parametrize(("atomicity", "mode"), [(0, 3), (1, 4), (3, 6)])
+@pytest.mark.parametrize("first", ["swizzle_mode", "swizzle_atomicity"])
+def test_kernels_choose_the_units_of_a_swizzle(cuda: Driver, atomicity: int, mode: int, first: str) -> None:
+    tensor = np.frombuffer(random.Random(5).randbytes(4 * 32 * 16), "u4").reshape(16, 32)
+    at, room, made = cuda.alloc(tensor.nbytes), cuda.alloc(512), Map()
+    cuda.write(at, tensor.tobytes())
+    assert encode(cuda, Settings(U32, 2, at, (32, 16), (128,), (32, 16)), made) == api.SUCCESS
+    changes = [("swizzle_mode", 3), ("swizzle_atomicity", atomicity)]
+    changes.sort(key=lambda change: change[0] != first)
+    body = f"""
+    @%p0 bra WAIT;
+    mov.b64 %rd3, {room};
+    {" ".join(f"ld.u64 %rd1, [%map+{8 * w}]; st.global.u64 [%rd3+{8 * w}], %rd1;" for w in range(16))}
+    {" ".join(f"tensormap.replace.tile.{name}.global.b1024.b32 [%rd3], {value};" for name, value in changes)}
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 2048;
+    cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd3, {{%c0, %c1}}], [%r2];
+    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+    @!%p2 bra WAIT;
+    """
+    out = cuda.alloc(2048)
+    run(cuda, ptx(body + DRAIN.format(bytes=2048), 2048), made, out, [0, 0])
+    assert cuda.read(out, 2048) == swizzled(tensor.tobytes(), mode)
+
+
 @pytest.mark.parametrize(("number", "size"), [(1, 2), (6, 2), (10, 2), (2, 4), (7, 4), (9, 8)])
 def test_kernels_make_maps_of_zeros(cuda: Driver, number: int, size: int) -> None:
     """Every field is set, and the size of an element follows from PTX's number of its type."""
@@ -378,7 +425,7 @@ def test_kernels_make_maps_of_zeros(cuda: Driver, number: int, size: int) -> Non
     [
         ("made.room[made.at - ctypes.addressof(made)] = 0", 715, "none that this driver made"),
         ("settings = replace(settings, rank=1, extents=(64,), box=(16,))", 715, "a tensor map of 1 dimensions"),
-        ("settings = replace(settings, kind=12)", 715, "a data type that changes on the way"),
+        ("settings = replace(settings, kind=13, box=(32, 8))", 715, "a data type that changes on the way"),
         ("settings = replace(settings, swizzle=3)", 715, "narrower than its swizzle"),
         ("settings = replace(settings, fill=1, extents=(8, 4))", 715, "which one is not documented"),
         ("settings = replace(settings, address=1 << 20)", 700, "illegal read"),

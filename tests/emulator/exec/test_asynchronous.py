@@ -297,7 +297,7 @@ def test_bulk_copies_go_both_ways(cuda: driver_api.Driver) -> None:
     "instruction",
     [
         "cp.async.bulk.tensor.3d.shared::cta.global.im2col.mbarrier::complete_tx::bytes [%r1], [%rd0, {%r2}], [%r1];",
-        "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {%r0,%r1,%r2,%r3}, %rd0, %rd1, %p1;",
+        "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.xor.popc {%r0,%r1,%r2,%r3}, %rd0, %rd0, %p1;",
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.bf16.f32 {%f0,%f1}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, {%f0,%f1};",
         "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1,%r2}, {%r4}, {%f0,%f1,%f2,%f3};",
         "wmma.load.a.sync.aligned.row.m16n16k32.f16 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, [%rd0];",

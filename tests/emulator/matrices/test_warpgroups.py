@@ -11,6 +11,7 @@ import driver_api
 import matrix_reference as reference
 import numpy as np
 import pytest
+import sparse_reference as sparse
 from matrix_reference import BITS, Codes, Product
 from small_kernels import complaint, module, run
 
@@ -31,10 +32,12 @@ class Operand:
     def strides(self, rows: int, bits: int) -> tuple[int, int]:
         """Leading and stride offset in bytes, with room between parts, so that the two cannot be mixed up."""
         if self.by_k:
-            return (128 * (rows // 8) + 128, 128 + 16) if self.swizzle == 16 else (16, 8 * self.swizzle)
+            return (
+                ((128 + 16) * (rows // 8) + 128, 128 + 16) if self.swizzle == 16 else (16, 8 * self.swizzle)
+            )
         if self.swizzle == 16:
             return 128 * (rows // 8) + 256, 128
-        return 16 * self.swizzle, 8 * self.swizzle
+        return 32 * self.swizzle, 8 * self.swizzle
 
     def place(self, row: int, k: int, rows: int, bits: int) -> int:
         """The byte at which an element begins. PTX ISA's canonical layouts, in units of T = 128 / bits elements:
@@ -66,14 +69,18 @@ class Operand:
         return memory.tobytes()
 
 
-def kernel(opcode: str, d: int, a: int, flags: Sequence[int]) -> str:
-    """p0: memory for all of shared memory, then C by thread, then A by thread; p1: D; p2, p3: descriptors; p4: whether
+def kernel(opcode: str, d: int, a: int, flags: Sequence[int], selector: int | None = None) -> str:
+    """p0: memory for all of shared memory, then C, A and metadata by thread; p1: D; p2, p3: descriptors; p4: whether
     C counts."""
     ds, as_ = ([f"%{name}{r}" for r in range(count)] for name, count in (("d", d), ("a", a)))
     begin = A_BYTES + B_BYTES
     lines = [f".reg .b32 {', '.join(ds)}, %a<4>;", "cvt.u32.u64 %r5, %rd4; setp.ne.u32 %p1, %r5, 0;"]
     lines += [f"ld.global.b32 {name}, [%rd10 + {begin + 512 * r}];" for r, name in enumerate(ds)]
     lines += [f"ld.global.b32 {name}, [%rd10 + {begin + 512 * (d + r)}];" for r, name in enumerate(as_)]
+    metadata = ""
+    if selector is not None:
+        lines.append(f"ld.global.b32 %r6, [%rd10 + {begin + 512 * (d + a)}];")
+        metadata = f"%r6, {selector}, "
     first = "{" + ", ".join(as_) + "}" if a else "%rd2"
     last = "".join(f", {flag}" for flag in flags)
     return module(
@@ -86,7 +93,7 @@ def kernel(opcode: str, d: int, a: int, flags: Sequence[int]) -> str:
         {chr(10).join(lines)}
         fence.proxy.async; bar.sync 0;
         wgmma.fence.sync.aligned;
-        {opcode} {{{", ".join(ds)}}}, {first}, %rd3, %p1{last};
+        {opcode} {{{", ".join(ds)}}}, {first}, %rd3, {metadata}%p1{last};
         wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
         {chr(10).join(f"st.global.b32 [%rd11 + {512 * r}], {name};" for r, name in enumerate(ds))}
         """,
@@ -97,6 +104,8 @@ def kernel(opcode: str, d: int, a: int, flags: Sequence[int]) -> str:
 
 def codes(kind: str, shape: tuple[int, int], random: np.random.Generator) -> Codes:
     """Finite numbers of no special size."""
+    if kind == "b1":
+        return random.integers(0, 2, shape).astype(np.uint64)
     if kind[0] in "su":
         return random.integers(0, 256, shape).astype(np.uint64)
     numbers = random.normal(size=shape).astype(np.float32)
@@ -118,9 +127,14 @@ class Case:
     signs: tuple[int, int] = (1, 1)
     adds: bool = True
     saturate: str = ""
+    selector: int | None = None  # of a sparse A
 
     def __str__(self) -> str:
-        return f"{self.n}-{self.d}-{self.a}-{self.b}-{self.left}-{self.right}-{self.signs}-{self.adds}{self.saturate}"
+        sparse = "" if self.selector is None else f"-sparse{self.selector}"
+        return (
+            f"{self.n}-{self.d}-{self.a}-{self.b}-{self.left}-{self.right}-{self.signs}-{self.adds}"
+            f"{self.saturate}{sparse}"
+        )
 
 
 HALF = ("f32", "f16", "f16")
@@ -144,18 +158,47 @@ CASES = [
     Case(40, "f16", "e5m2", "e5m2", None, Operand(128)),
     Case(64, "s32", "s8", "u8", Operand(128), Operand(64)),
     Case(32, "s32", "u8", "u8", None, Operand(128), adds=False, saturate=".satfinite"),
+    Case(64, "s32", "b1", "b1", Operand(128), Operand(32)),
+    Case(248, "s32", "b1", "b1", None, Operand(64), adds=False),
+    *(
+        Case(n, *kinds, left, right, selector=selector)
+        for n, kinds, left, right, selector in (
+            (64, HALF, Operand(128), Operand(128), 0),
+            (256, HALF, None, Operand(16), 1),
+            (40, ("f16", "f16", "f16"), Operand(32, False), Operand(64, False), 1),
+            (16, ("f32", "bf16", "bf16"), Operand(64), Operand(64), 0),
+            (24, ("f32", "tf32", "tf32"), None, Operand(128), 1),
+            (256, ("f32", "e5m2", "e4m3"), Operand(16), Operand(64), 0),
+            (8, ("s32", "s8", "u8"), None, Operand(16), 0),
+        )
+    ),
 ]
+
+
+def words_of(bits: Codes) -> Codes:
+    """Rows of bits as words of 32, the first bit lowest."""
+    shape = (*bits.shape[:-1], -1, 32)
+    return (bits.reshape(shape) << np.arange(32, dtype=np.uint64)).sum(axis=-1, dtype=np.uint64)
+
+
+def image(operand: Operand, matrix: Codes, kind: str, size: int) -> bytes:
+    return (
+        operand.image(words_of(matrix), "tf32", size) if kind == "b1" else operand.image(matrix, kind, size)
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_warpgroup_multiplies_what_descriptors_name(cuda: driver_api.Driver, case: Case) -> None:
     random = np.random.default_rng(case.n)
-    k = 256 // BITS[case.a]
+    is_sparse, one_bit = case.selector is not None, case.a == "b1"
+    held = 256 // BITS[case.a]
+    k = 2 * held if is_sparse else held
     c_kind = case.d
-    a, b = codes(case.a, (64, k), random), codes(case.b, (k, case.n), random)
+    a, b = codes(case.a, (64, held), random), codes(case.b, (k, case.n), random)
     c = codes(c_kind, (64, case.n), random)
-    product = Product("", 64, case.n, k, case.a, case.b, case.d, c_kind, saturate=bool(case.saturate))
-    of_warp = Product("", 16, case.n, k, case.a, case.b, case.d, c_kind)
+    types = (case.a, case.b, case.d, c_kind)
+    more = {"saturate": bool(case.saturate), "sparse": is_sparse, "bit_and": one_bit}
+    of_warp = Product("", 16, case.n, held, *types, **more)  # type: ignore[arg-type]
     bands = [slice(16 * warp, 16 * warp + 16) for warp in range(4)]
     by_thread = [np.hstack([reference.fragment(of_warp, "c", c[band]) for band in bands]).astype("u4")]
     in_registers = 4 if case.left is None else 0
@@ -163,25 +206,34 @@ def test_a_warpgroup_multiplies_what_descriptors_name(cuda: driver_api.Driver, c
         by_thread.append(
             np.hstack([reference.fragment(of_warp, "a", a[band]) for band in bands]).astype("u4")
         )
-    data = case.left.image(a, case.a, A_BYTES) if case.left else bytes(A_BYTES)
-    data += case.right.image(b.T, case.b, B_BYTES) + b"".join(one.tobytes() for one in by_thread)
+    registers = len(by_thread[0])
+    columns = [np.tile(np.arange(held), (16, 1))] * 4
+    if case.selector is not None:
+        metadata = [sparse.draw_metadata(of_warp, False, random) for _ in bands]
+        columns = [sparse.columns(of_warp, one) for one in metadata]
+        rows = [sparse.metadata_words(of_warp, one, case.selector, random) for one in metadata]
+        by_thread.append(np.hstack(rows).astype("u4"))
+    data = image(case.left, a, case.a, A_BYTES) if case.left else bytes(A_BYTES)
+    data += image(case.right, b.T, case.b, B_BYTES) + b"".join(one.tobytes() for one in by_thread)
 
     flags = list(case.signs) if case.d != "s32" else []
     if BITS[case.a] == 16:
         flags += [] if case.left is None else [int(not case.left.by_k)]
         flags += [int(not case.right.by_k)]
-    opcode = f"wgmma.mma_async.sync.aligned.m64n{case.n}k{k}.{case.d}.{case.a}.{case.b}{case.saturate}"
-    registers = len(by_thread[0])
+    opcode = f"wgmma.mma_async{'.sp' if is_sparse else ''}.sync.aligned.m64n{case.n}k{k}.{case.d}.{case.a}.{case.b}"
+    opcode += ".and.popc" if one_bit else case.saturate
     into, out = cuda.alloc(len(data)), cuda.alloc(512 * registers)
     cuda.write(into, data)
+    bits = 32 if one_bit else BITS[case.a]
     words = [
         into,
         out,
-        case.left.descriptor(0, 64, BITS[case.a]) if case.left else 0,
-        case.right.descriptor(A_BYTES, case.n, BITS[case.b]),
+        case.left.descriptor(0, 64, bits) if case.left else 0,
+        case.right.descriptor(A_BYTES, case.n, bits),
         int(case.adds),
     ]
-    assert run(cuda, kernel(opcode, registers, in_registers, flags), words, block=128) == 0
+    text = kernel(opcode, registers, in_registers, flags, case.selector)
+    assert run(cuda, text, words, block=128) == 0
     found = np.frombuffer(cuda.read(out, 512 * registers), "u4").reshape(registers, 128).astype(np.uint64)
     d = np.vstack(
         [reference.matrix_of(of_warp, "d", found[:, 32 * warp : 32 * warp + 32]) for warp in range(4)]
@@ -189,8 +241,14 @@ def test_a_warpgroup_multiplies_what_descriptors_name(cuda: driver_api.Driver, c
 
     if case.signs[0] != case.signs[1]:
         a = a ^ np.uint64(1 << BITS[case.a] - 1)
-    wanted = reference.expected(product, a, b, c if case.adds else np.zeros_like(c))
-    np.testing.assert_array_equal(d, wanted)
+    before = c if case.adds else np.zeros_like(c)
+    wanted = [
+        sparse.expected(of_warp, sparse.Extras(), a[band], b, before[band], held_columns, None)
+        if is_sparse
+        else reference.expected(of_warp, a[band], b, before[band])
+        for band, held_columns in zip(bands, columns, strict=True)
+    ]
+    np.testing.assert_array_equal(d, np.vstack(wanted))
 
 
 @pytest.mark.parametrize(

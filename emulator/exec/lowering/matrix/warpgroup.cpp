@@ -51,12 +51,14 @@ void Lowering::multiply_of_warpgroup(Opcode &opcode) {
   bool integers = both(MatrixElement::s8, MatrixElement::u8), halves = a == b && a <= MatrixElement::bf16;
   bool narrow = both(MatrixElement::e4m3, MatrixElement::e5m2), tf32 = a == b && a == MatrixElement::tf32;
   bool bits = a == b && a == MatrixElement::b1;
-  bool fits = integers || bits ? sum == Type::s32
-                       : sum == Type::f32 || (sum == Type::f16 && (narrow || a == MatrixElement::f16));
+  bool fits = integers || bits
+                  ? sum == Type::s32
+                  : sum == Type::f32 || (sum == Type::f16 && (narrow || a == MatrixElement::f16));
   constexpr uint32_t row_bits = 256, warps = 4;
   if ((!integers && !halves && !narrow && !tf32 && !bits) || !fits || (form.saturate && !integers) ||
       form.m != 64 || bits != (form.and_bits && pops) || bits != (form.and_bits || pops) ||
-      (bits && form.sparse) || form.held_k() * bits_of_element(a) != row_bits || form.n % 8 != 0 || form.n == 0 || form.n > 256)
+      (bits && form.sparse) || form.held_k() * bits_of_element(a) != row_bits || form.n % 8 != 0 ||
+      form.n == 0 || form.n > 256)
     unsupported();
   form.m /= warps;
   form.half_c = form.half_d = sum == Type::f16;

@@ -112,8 +112,8 @@ void Lowering::copy_asynchronously(Opcode &opcode) {
   if (tell_of_groups(opcode, Track::copies))
     return;
   if (opcode.remove("mbarrier")) {
-    // Where the copies of this thread have been done when it says so: without .noinc the arrival that is to come
-    // is added first, so the count ends where it was.
+    // Where the copies of this thread have been done when it says so: without .noinc the arrival that is to
+    // come is added first, so the count ends where it was.
     if (!opcode.remove("arrive"))
       unsupported();
     bool counts = opcode.remove("noinc");

@@ -112,6 +112,7 @@ void Lowering::change_tensor_map(Opcode &opcode) {
       {"swizzle_mode", MapField::swizzle_mode, false},
       {"fill_mode", MapField::fill_mode, false},
       {"elemtype", MapField::element_type, false},
+      {"swizzle_atomicity", MapField::swizzle_atomicity, false},
   };
   if (opcode.remove("cp_fenceproxy")) {
     // A copy of the map, seen by whatever reads maps from then on.

@@ -1,5 +1,5 @@
-// Kernels in the style of Hopper: a warpgroup that only copies, through tensor maps and a ring of mbarriers, and two
-// that only multiply, with wgmma. Compiled by NVRTC, without any header.
+// Kernels in the style of Hopper: a warpgroup that only copies, through tensor maps and a ring of mbarriers,
+// and two that only multiply, with wgmma. Compiled by NVRTC, without any header.
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef unsigned short half_bits;
@@ -9,7 +9,7 @@ struct alignas(64) TensorMap { // CUtensorMap
 };
 
 constexpr int warpgroup = 128, consumers = 2, threads = warpgroup * (1 + consumers);
-constexpr int side = 64;                   // rows of a warpgroup's tile, columns of it, depth of a stage
+constexpr int side = 64;                    // rows of a warpgroup's tile, columns of it, depth of a stage
 constexpr u32 tile_bytes = side * side * 2; // of f16: 64 rows of 128 bytes, one swizzle wide
 
 __device__ u32 shared_address(const void *p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
@@ -23,7 +23,8 @@ __device__ void arrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 __device__ void expect(u32 barrier, u32 bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
 }
 __device__ void wait(u32 barrier, u32 parity) {
   asm volatile("{ .reg .pred done;\n"
@@ -106,7 +107,8 @@ __device__ void multiply_rows(float (&d)[32], const u32 (&a)[4], u64 b) {
                : "memory");
 }
 
-// C = A * B': A of rows of `depth` halves, B of rows of `depth` halves, C of floats. A block makes 128 x 64 of C.
+// C = A * B': A of rows of `depth` halves, B of rows of `depth` halves, C of floats. A block makes 128 x 64
+// of C.
 constexpr int product_stages = 3;
 struct ProductMemory {
   alignas(1024) unsigned char a[product_stages][consumers][tile_bytes];
@@ -167,8 +169,8 @@ extern "C" __global__ void __launch_bounds__(threads)
   }
 }
 
-// Attention with a depth of 64: a block takes 128 queries of one head; the scores of the next keys are multiplied while
-// those before are made probabilities and multiplied with their values.
+// Attention with a depth of 64: a block takes 128 queries of one head; the scores of the next keys are
+// multiplied while those before are made probabilities and multiplied with their values.
 constexpr int attention_stages = 2;
 struct AttentionMemory {
   alignas(1024) unsigned char q[consumers][tile_bytes];
@@ -195,7 +197,8 @@ __device__ float of_row(float x, bool largest) { // over the four lanes that hol
   return x;
 }
 
-// Scores to probabilities, less the largest of each of the two rows; `shrink`: what the sums before count for now.
+// Scores to probabilities, less the largest of each of the two rows; `shrink`: what the sums before count for
+// now.
 __device__ void normalise(float (&s)[32], float scale, float (&most)[2], float (&sum)[2], float (&shrink)[2],
                           u32 (&p)[4][4]) {
   for (int r = 0; r < 2; ++r) {
