@@ -11,8 +11,8 @@ struct TensorMap {
   static constexpr uint64_t im2col = 0x32504D5459414C50;
 
   uint64_t magic = 0;
-  // CUTLASS and Triton clear bit 21 of the second word of small tensors' maps, for drivers up to 13.1. It is one of
-  // `interleave`, which is never as large.
+  // CUTLASS and Triton clear bit 21 of the second word of small tensors' maps, for drivers up to 13.1. It is
+  // one of `interleave`, which is never as large.
   uint8_t type = 0;       // CUtensorMapDataType
   uint8_t rank = 0;       // 1 to 5
   uint8_t interleave = 0; // CUtensorMapInterleave

@@ -34,7 +34,8 @@ template <typename T> void widen_halves(const u32 *words, u32 count, f32 *values
 }
 
 // `count` words that hold elements side by side, the first in the lowest bits.
-[[gnu::noinline]] void widen_words(MatrixElement element, const u32 *words, u32 count, f32 *values) {
+[[gnu::noinline, maybe_unused]] void widen_words(MatrixElement element, const u32 *words, u32 count,
+                                                 f32 *values) {
   const u8 *bytes = reinterpret_cast<const u8 *>(words);
   switch (element) {
   case MatrixElement::f16:
