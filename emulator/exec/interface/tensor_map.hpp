@@ -19,7 +19,7 @@ struct TensorMap {
   uint8_t swizzle = 0;    // CUtensorMapSwizzle
   uint8_t promotion = 0;  // CUtensorMapL2promotion
   uint8_t fill = 0;       // CUtensorMapFloatOOBfill
-  uint8_t unused[2] = {};
+  uint8_t reserved[2] = {};
   uint64_t address = 0;
   uint64_t stride[4] = {};     // bytes, of dimensions 1 to 4
   uint32_t last_index[5] = {}; // extents less one: they may be 2^32
@@ -29,7 +29,7 @@ struct TensorMap {
   // end.
   int16_t lower[3] = {};
   int16_t upper[3] = {};
-  uint8_t unused_too[24] = {};
+  uint8_t unused[24] = {};
 };
 static_assert(sizeof(TensorMap) == 128);
 
