@@ -64,7 +64,25 @@ struct Factors {
   }
 };
 
-// Each product, with the factors of its blocks, is exact in f64.
+// `lines` of `length` elements, those of a line `along` apart, times the factors of their blocks, which
+// factor(line, block) gives. False where T does not hold one of them.
+template <typename T, typename Factor>
+bool scale_blocks(const f32 *from, T *to, u32 lines, u32 length, u32 across, u32 along, u32 blocks,
+                  Factor factor) {
+  bool fits = true;
+  for (u32 line = 0; line < lines; ++line)
+    for (u32 block = 0; block < blocks; ++block) {
+      T of_block = factor(line, block);
+      for (u32 p = block * length / blocks; p < (block + 1) * length / blocks; ++p) {
+        T value = from[line * across + p * along], scaled = value * of_block;
+        to[line * across + p * along] = scaled;
+        fits &= scaled - scaled == 0 || value - value != 0 || of_block - of_block != 0;
+      }
+    }
+  return fits;
+}
+
+// Each product, with the factors of its blocks, is exact in f64; mostly f32 holds what it is a product of.
 inline void multiply_scaled(Warp &w, const Instruction *i, const MatrixForm &form, const uint32_t *more,
                             const f32 *a, const f32 *b, f32 *c) {
   u32 held = form.held_k();
@@ -72,20 +90,24 @@ inline void multiply_scaled(Warp &w, const Instruction *i, const MatrixForm &for
   Factors of_a(w, registers), of_b(w, registers + 3);
   of_a.check(w, i, form, "A", 2);
   of_b.check(w, i, form, "B", 4);
-  f64 scaled_a[most_a], scaled_b[most_a];
-  for (u32 row = 0; row < form.m; ++row)
-    for (u32 p = 0; p < held; ++p)
-      scaled_a[row * held + p] =
-          static_cast<f64>(a[row * held + p]) *
-          of_a.of(form, row % 8 * 4 + 2 * of_a.thread + row / 8, p * form.scales / held);
-  for (u32 p = 0; p < form.k; ++p)
-    for (u32 column = 0; column < form.n; ++column)
-      scaled_b[p * form.n + column] = static_cast<f64>(b[p * form.n + column]) *
-                                      of_b.of(form, 4 * column + of_b.thread, p * form.scales / form.k);
+  auto scale = [&](auto *scaled_a, auto *scaled_b) {
+    bool fits = scale_blocks(a, scaled_a, form.m, held, held, 1, form.scales, [&](u32 row, u32 block) {
+      return of_a.of(form, row % 8 * 4 + 2 * of_a.thread + row / 8, block);
+    });
+    return scale_blocks(
+               b, scaled_b, form.n, form.k, 1, form.n, form.scales,
+               [&](u32 column, u32 block) { return of_b.of(form, 4 * column + of_b.thread, block); }) &&
+           fits;
+  };
+  f32 scaled_a[most_a], scaled_b[most_a];
+  if (scale(scaled_a, scaled_b))
+    return multiply_all<false>(w, form, more, scaled_a, scaled_b, c);
+  f64 wide_a[most_a], wide_b[most_a];
+  scale(wide_a, wide_b);
   u8 selected[most_a];
   if (form.sparse)
     select_columns(w, form, more, selected);
-  multiply_wide(scaled_a, form.sparse ? selected : nullptr, scaled_b, c, form.m, form.n, held);
+  multiply_wide(wide_a, form.sparse ? selected : nullptr, wide_b, c, form.m, form.n, held);
 }
 
 } // namespace
