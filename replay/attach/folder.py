@@ -86,7 +86,7 @@ def attach(
         made = work / "made"
         made.mkdir()
         name = re.sub(r"[^\w.+-]", "_", path.name).lstrip(".-") or "snapshot.rsnap"
-        level, proof = _snapshot(path, made / name, info, options, progress)
+        level, proof, kept = _snapshot(path, made / name, info, options, progress)
         with Snapshot(made / name) as opened:
             info, inside = opened.info(), binaries(opened)
         redacted = info.summary.redacted if info.summary is not None else ""
@@ -96,7 +96,7 @@ def attach(
         attached = Attached(
             folder, _symptom(sources, options.symptom), name, (made / name).stat().st_size, _sha256(made / name), level,
             redacted, proof, command, _needs_gpu(made / name, redacted, sources, progress), [],
-            [binary_line(item) for item in inside], notes,
+            [binary_line(item) for item in inside], kept + notes,
         )  # fmt: skip
         progress("writing")
         files = list(_files(made, name, code, sources, options.maximum_bytes))
@@ -116,8 +116,8 @@ def attach(
 
 def _snapshot(
     path: Path, output: Path, info: SnapshotInfo, options: AttachOptions, progress: Callable[[str], None]
-) -> tuple[Any, str]:
-    """Writes the snapshot; its level, and how that was proven."""
+) -> tuple[Any, str, list[str]]:
+    """Writes the snapshot; its level, how that was proven, and what could not be taken out."""
     level = options.level or ("none" if info.summary is not None and info.summary.redacted else "paths")
     if level == "none":
         with SnapshotReader(path) as reader:
@@ -130,11 +130,12 @@ def _snapshot(
                 fetch(path, output)
         except OSError as error:
             raise FileError.of(error, output, "free some space") from None
-        return level, ""
+        return level, "", []
     asked = RedactOptions(
         level, driver=options.driver, replayed=options.replayed, timeout_s=options.timeout_s
     )
-    return level, proof_line(redact(path, output, asked, progress).proof)
+    made = redact(path, output, asked, progress)
+    return level, proof_line(made.proof), made.notes
 
 
 def _replay(path: Path, sources: Sources, options: AttachOptions, progress: Callable[[str], None]) -> None:

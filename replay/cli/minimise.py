@@ -44,7 +44,7 @@ def minimise(
         option("FRACTION", "Of slower: smaller changes do not count.", "--min-effect", min=0.0001, max=1.0),
     ] = 0.01,
     budget: Annotated[
-        str, option("TIME,N", "No step begins after this time, or after N replays: 10m, 60r or 10m,60r.")
+        str, option("TIME,Nr", "No step begins after this time, or after N replays: 10m, 60r or 10m,60r.")
     ] = "",
     window: Window = None,
     driver: ReplayDriver = None,

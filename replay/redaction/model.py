@@ -9,6 +9,7 @@ from typing import Literal
 from replay.inspection.exposure import Exposure
 
 LEVELS = ("paths", "noise", "shapes")
+NO_NOISE = "no contents are noise: no floating-point values of them may change"
 
 
 @dataclass(frozen=True)

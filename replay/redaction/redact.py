@@ -12,7 +12,7 @@ from pathlib import Path
 from replay import interrupts
 from replay.errors import FileError, GateFailed, UsageError
 from replay.inspection.exposure import exposure
-from replay.redaction.model import LEVELS, Proof, RedactedBuffer, Redaction
+from replay.redaction.model import LEVELS, NO_NOISE, Proof, RedactedBuffer, Redaction
 from replay.redaction.names import Names
 from replay.redaction.noise.noise import Noise
 from replay.redaction.owners import binaries
@@ -76,10 +76,12 @@ def redact(
         progress("reading what remains")
         with Snapshot(candidate) as opened:
             remains, inside = exposure(opened), binaries(opened)
+        is_noise = options.level == "noise"
+        without_noise = [NO_NOISE] if is_noise and not any(item.noise_bytes for item in buffers) else []
         found = Redaction(
             output, options.level, candidate.stat().st_size, path.stat().st_size, proof,  # type: ignore[arg-type]
-            options.level == "noise", images.stripped, buffers, inside, replace(remains, path=str(output)),
-            [f"image {digest[:12]} is kept as it is: {why}" for digest, why in images.unread.items()],
+            is_noise, images.stripped, buffers, inside, replace(remains, path=str(output)),
+            [f"image {digest[:12]} is kept as it is: {why}" for digest, why in images.unread.items()] + without_noise,
             names.of if names else {}, images.renamed, sorted({*names.code}) if names else [],
         )  # fmt: skip
         with interrupts.held():

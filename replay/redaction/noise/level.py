@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,11 +10,11 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import Effect, Role, Work
+from replay.api.vocabulary import Effect, NoteCode, Role, Work
 from replay.errors import EngineError
 from replay.inspection.pieces import describe, read_chunk
 from replay.planning.spans import is_array, is_global
-from replay.redaction.model import RedactedBuffer
+from replay.redaction.model import NO_NOISE, RedactedBuffer
 from replay.redaction.noise.values import noise, width_of
 from replay.redaction.rewriting import Level, role_of
 from replay.redaction.taint.words import Words
@@ -25,6 +26,7 @@ from replay.snapshot.schema import (
     Call,
     Census,
     Contents,
+    Note,
     Range,
     Summary,
     all_of,
@@ -135,6 +137,13 @@ class Noising(Level):
         ):
             return self._given(call.arguments[0], value)
         return super().attachment(call, side, key, value)
+
+    def notes(self) -> Iterator[Note]:
+        """What the redacted window says of itself: also that nothing of it is noise."""
+        if any(item.noise_bytes for item in self._choices.buffers.values()):
+            yield from super().notes()
+        else:
+            yield Note(NoteCode.REDACTED.name, f"{NO_NOISE}; outputs are of a replay, not of the application")
 
     def summary(self, summary: Summary) -> Summary:
         """With what the redacted window writes."""

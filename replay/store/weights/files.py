@@ -84,7 +84,10 @@ class WeightsFile:
             header.pop("__metadata__", None)
             spans = [item["data_offsets"] for item in header.values()]
             found = [(8 + size + begin, end - begin) for begin, end in spans]
-            inside = all(8 + size <= at <= at + length <= self.size_bytes for at, length in found)
+            inside = all(
+                isinstance(at, int) and 8 + size <= at <= at + length <= self.size_bytes
+                for at, length in found
+            )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, struct.error):
             raise self._wrong("its header is none") from None
         if not inside:

@@ -170,6 +170,15 @@ def test_trusted_types_make_noise_where_nothing_says_what_decides(replay: Replay
     assert "outputs match" in replay.run("y.rsnap").stdout
 
 
+def test_noise_of_integers_alone_says_that_it_is_none(replay: Replay, good_snapshot: Path) -> None:
+    shutil.copy(good_snapshot, replay.folder / "x.rsnap")
+    found = redact(replay, "--level", "noise")
+    assert "no contents are noise" in found["notes"][0]
+    assert "no contents are noise" in replay("ls", "y.rsnap", "notes").stdout
+    made = json.loads(replay("attach", "x.rsnap", "--level", "noise", "--driver", DRIVER, "--json").stdout)
+    assert "no contents are noise" in made["notes"][0]
+
+
 def test_values_that_a_branch_hangs_on_stay_and_the_branch_is_named(replay: Replay) -> None:
     first, second, *_ = (item["id"] for item in captured(replay, BRANCH))
     buffers = {item["id"]: item for item in redact(replay, "--level", "noise")["buffers"]}
