@@ -78,7 +78,7 @@ class Shared:
             return (144 * (rows // 8) + 128, 128 + 16) if self.swizzle == 16 else (16, 8 * self.swizzle)
         if self.swizzle == 16:
             return 128 * (rows // unit + 1) + 256, 128
-        along = (4 if self.atom == 32 else 8) * self.swizzle
+        along = 2 * (4 if self.atom == 32 else 8) * self.swizzle
         return 4 * along, along
 
     def place(self, row: int, k: int, rows: int, unit: int) -> int:
