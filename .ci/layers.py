@@ -48,7 +48,7 @@ TREES = {
     "emulator/exec": Tree(
         layers=(
             "interface", "sampling", "program", "warp", "block", "access", "operations", "control", "copies",
-            "textures", "launch", "lowered", "lowering", "decode", "module",
+            "tensor_memory", "textures", "launch", "lowered", "lowering", "decode", "module",
         ),
         data=("ptx",),
     ),

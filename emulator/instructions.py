@@ -27,6 +27,7 @@ NARROW = ("u16", "s16", "u32", "s32")
 ALL_NAMES = tuple(f"{letter}{bits}" for bits in (16, 32, 64) for letter in "usb")
 INTEGRAL = (".rni", ".rzi", ".rmi", ".rpi")
 PAIR = {"f16": "f16x2", "bf16": "bf16x2"}
+SCALED = ".scaled::n2::ue8m0"
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,15 @@ def clips(to: str, of: str) -> bool:
     return to != of and not wider
 
 
+def to_scaled(relu: str, source: str) -> list[str]:
+    """To bf16x2, with factors and without."""
+    return [
+        f"cvt{relu}{finite}{scaled}.bf16x2.{source}x2"
+        for finite in ("", ".satfinite")
+        for scaled in ("", SCALED)
+    ]
+
+
 def conversions_of(row: Row) -> list[str]:
     family, (first, *rest) = row.family, row.arguments
     if family == "BETWEEN_INTEGERS":
@@ -141,7 +151,7 @@ def conversions_of(row: Row) -> list[str]:
     if family == "TO_PAIR":
         return [f"cvt{first}.{PAIR[rest[0]]}.f32"]
     if family == "TO_PAIR_BY_BITS":
-        return [f"cvt.rs{first}.bf16x2.f32"]
+        return [f"cvt.rs{first}.{PAIR[rest[0]]}.f32"]
     if family == "TO_TF32":
         return [f"cvt{first}.tf32.f32"]
     if family == "HALF_TO_INTEGERS":
@@ -156,7 +166,14 @@ def conversions_of(row: Row) -> list[str]:
             for relu in ("", ".relu")
             for of in ("f32", "f16x2", "bf16x2")
         ]
-        return [*to, f"cvt.f16x2.{first}x2", f"cvt.relu.f16x2.{first}x2"]
+        four = [f"cvt.rs{relu}.satfinite.{first}x4.f32" for relu in ("", ".relu")]
+        halves = [f"cvt.f16x2.{first}x2", f"cvt.relu.f16x2.{first}x2"]
+        return [*to, *halves, *to_scaled("", first), *to_scaled(".relu", first), *four]
+    if family == "FIXED":
+        to = [
+            f"cvt{first}.satfinite{scaled}.s2f6x2.{of}" for scaled in ("", SCALED) for of in ("f32", "bf16x2")
+        ]
+        return [*to, *to_scaled(first, "s2f6")]
     if family == "EXPONENTS":
         return [f"cvt{first}.ue8m0x2.f32", f"cvt{first}.ue8m0x2.bf16x2"]
     raise SystemExit(f"emulator/instructions.py does not know {family}, a family of operations.def")
@@ -200,13 +217,20 @@ BY_HAND = {
     "vote": "`.all .any .uni .ballot`",
     "match": "`.any .all`",
     "redux": "integers: `.add .min .max .and .or .xor`; .f32: `.min .max`, `.abs`, `.NaN`",
-    "ldmatrix": "`.m8n8`, `.x1 .x2 .x4`, `.trans`, .b16, from shared memory",
-    "stmatrix": "as ldmatrix",
+    "ldmatrix": (
+        "from shared memory: `.m8n8 .x1 .x2 .x4` of .b16, `.trans` or not; `.m16n16.trans .x1 .x2` of .b8, .b6x16_p32, "
+        ".b4x16_p64, whose rows are those of 16 lanes each; `.m8n16 .x1 .x2 .x4` of .b6x16_p32, .b4x16_p64"
+    ),
+    "stmatrix": "`.m8n8` of .b16, `.trans` or not; `.m16n8.trans` of .b8; `.x1 .x2 .x4`",
     "movmatrix": "`.m8n8.trans.b16`",
     "mma": (
         "`.f16 .bf16` m16n8k8, k16; `.tf32` m16n8k4, k8; `.f64` m8n8k4, m16n8k4, k8, k16; `.s8 .u8` m8n8k16, "
         "m16n8k16, k32; `.s4 .u4` m8n8k32, m16n8k32, k64; `.b1` m8n8k128, m16n8k128, k256, `.and .xor`; `.e4m3 .e5m2` "
-        "m16n8k16, k32; `.e3m2 .e2m3 .e2m1` m16n8k32; sums of .f32 and, but for .bf16 and .tf32, .f16; `.satfinite`"
+        "m16n8k16, k32; with `.kind::f8f6f4` .e3m2 .e2m3 .e2m1, too; sums of .f32 and, but for .bf16 and .tf32, .f16; "
+        "`.satfinite`; m8n8k4 of .f16, in all layouts. Sparse, `.sp` and `.sp::ordered_metadata`: `.f16 .bf16` "
+        "m16n8k16, k32; `.tf32` m16n8k8, k16; `.s8 .u8` m16n8k32, k64; `.s4 .u4` m16n8k64, k128; of 8, 6 and 4 bits "
+        "m16n8k64. `.block_scale`, also sparse with twice the k: `.kind::mxf8f6f4` m16n8k32, `.kind::mxf4` and "
+        "`.kind::mxf4nvf4` m16n8k64, factors of .ue8m0 and .ue4m3"
     ),
     "wmma": (
         "`.load .store .mma`: `.f16 .bf16 .s8 .u8` m16n16k16, m8n32k16, m32n8k16; `.tf32` m16n16k8; `.f64` m8n8k4; "
@@ -216,9 +240,16 @@ BY_HAND = {
         "m64nNk of `.f16 .bf16 .tf32 .e4m3 .e5m2 .s8 .u8`, A in registers or shared memory, every swizzle, either "
         "order of 16-bit elements; `.fence .commit_group .wait_group`"
     ),
+    "tcgen05": (
+        "`.alloc .dealloc .relinquish_alloc_permit`; `.ld .st` of all shapes, `.pack .unpack`, `.ld.red`; `.cp` of all "
+        "shapes, multicast, decompressing; `.shift`; `.mma` of all kinds, `.sp`, `.ws`, `.ws.sp`, `.block_scale`, "
+        "`.ashift`, one and two blocks; `.commit`; `.wait .fence`. Not K = 96, not absolute leading dimensions, not a "
+        "sparse A on half of the lanes: the launch fails and says so"
+    ),
+    "clusterlaunchcontrol": "`.try_cancel`, `.multicast::cluster::all`; `.query_cancel`",
     "bar": "ids and counts, `.sync .arrive .red`",
     "barrier": "as bar; `.cluster`",
-    "call": "direct, through a pointer, recursive; vprintf, malloc, free, __assertfail",
+    "call": "direct, through a pointer, recursive; vprintf, malloc, free, __assertfail, launches of kernels",
     "tex": "1d 2d 3d a1d a2d cube acube; `.v4` of .f32 .s32 .u32 .f16, `.v2.f16x2`; `.base .level .grad`, offsets",
     "tld4": "2d, a2d, cube, acube; .f32 .s32 .u32",
     "tensormap": "`.replace` but of `.swizzle_atomicity` (strides in bytes), `.cp_fenceproxy`",
@@ -241,28 +272,8 @@ REFUSED = {
         "tex.2dms.v4.f32.s32",
         "tex.a2dms.v4.f32.s32",
     ),
-    "tensor memory and products with it": ("tcgen05.alloc.cta_group::1.sync.aligned.b32",),
-    "products of sparse matrices, and of matrices scaled block by block": (
-        "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
-        "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0",
-        "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16",
-    ),
-    "`mma.m8n8k4` of .f16: four products at once, for the first tensor cores": (
-        "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32",
-    ),
-    "matrices of bytes in `ldmatrix` and `stmatrix`; `wgmma` of .b1": (
-        "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8",
-        "stmatrix.sync.aligned.m16n8.x1.trans.shared.b8",
-        "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc",
-    ),
     "multicast memory": ("multimem.ld_reduce.add.u32",),
     "`fma.oob`: which NaN is the out-of-bounds one is not documented": ("fma.rn.oob.f16",),
-    "`cvt.rs` to other formats than bf16: how random bits meet digits of other places, and those that subnormal "
-    "results lose, is not documented": (
-        "cvt.rs.f16x2.f32",
-        "cvt.rs.satfinite.e4m3x4.f32",
-    ),
-    "`.s2f6x2` and scaled conversions": ("cvt.rn.satfinite.s2f6x2.f32",),
     "video instructions other than those listed": (
         "vadd.u32.u32.u32",
         "vmad.u32.u32.u32",
@@ -295,6 +306,10 @@ Also not yet seen on a GPU (GT-NARROW-FORMATS):
 
 - In formats of 8, 6 and 4 bits NaN becomes 0x7f (e4m3, e5m2) or the largest number (e2m3, e3m2, e2m1). `ue8m0` drops
   the sign, and what is not above 2^-127 becomes 2^-127. Both are what CUDA's headers do on the host.
+- `cvt.rs` rounds away from zero where the random bits, as a fraction, and the part of the distance to the next number
+  that is lost make 1; of a subnormal result, too. Of four numbers two share 16 random bits: the second and fourth as
+  they are, the first and third in the opposite order (GT-RANDOM-BITS).
+- The scale of `.scaled::n2::ue8m0` multiplies or divides before the one rounding.
 - `.relu` makes -0 a +0. `neg`, `abs`, `mov` and `selp` keep the bits of a NaN.
 - `add` of .f32 in `atom` and `red` flushes subnormal numbers in global and not in shared memory, as PTX ISA says.
 """

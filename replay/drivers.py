@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from replay import settings
@@ -149,9 +150,14 @@ def system_library(environ: Mapping[str, str] | None = None) -> Path | None:
     child = dict(os.environ if environ is None else environ)
     # The answer must not come from a shim that is itself preloaded, and asking must not start a capture.
     child.pop("LD_PRELOAD", None)
+    return _loaded_with(tuple(sorted(child.items())))
+
+
+@cache
+def _loaded_with(environment: tuple[tuple[str, str], ...]) -> Path | None:
     command = [sys.executable, "-I", "-S", "-c", _ASK_LOADER]
     try:
-        answer = subprocess.run(command, env=child, capture_output=True, timeout=60, check=False)
+        answer = subprocess.run(command, env=dict(environment), capture_output=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     path = os.fsdecode(answer.stdout.rstrip(b"\n"))

@@ -11,8 +11,7 @@ const void *extra_buffer(const uint64_t *words, uint64_t *bytes);
 // The values of kernelParams by the kernel's layout, which is known. False: they are not all there.
 bool pack_values(const struct kernel *kernel, const uint64_t *values, uint8_t *packed);
 void launch_is_described(const struct call *call); // its ENTER is on file
-// Address ranges that a copy whose effect is CUSTOM may touch; count 0 to 2. With address 0 there is nothing
-// to touch.
+// Address ranges that a copy whose effect is CUSTOM may touch; count 0 to 2. Address 0: nothing to touch.
 struct span {
   uint64_t address, bytes;
 };
@@ -30,8 +29,8 @@ struct copy_3d_span spans_of_3d(const struct CUDA_MEMCPY3D *copy);
 
 // ---- what rows of the table name (columns enter and leave) ---------------------------------------
 
-// `enter` runs before the driver is called, `leave` when it has succeeded; both may attach what the generic
-// path cannot follow.
+// `enter` runs before the driver is called, `leave` when it has succeeded; both may attach more than the
+// generic path.
 
 // launch.c
 void launch_enter(struct call *call);

@@ -217,8 +217,8 @@ static void rows_at(const struct call *call, uint64_t index, struct rows *source
   const struct CUDA_MEMCPY3D_BATCH_OP *boxes = pointer_argument(call, position), *box = &boxes[index];
   *source = rows_of_operand(&box->src, &box->extent);
   *destination = rows_of_operand(&box->dst, &box->extent);
-  // With an array on the other side lengths count its elements, whose size is not known here; ranges are
-  // taken whole anyway.
+  // With an array on the other side lengths count its elements, of unknown size; ranges are taken whole
+  // anyway.
   if (source->address == 0 || destination->address == 0)
     source->width = source->height = source->depth = destination->width = destination->height =
         destination->depth = 1;

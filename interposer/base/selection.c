@@ -8,7 +8,7 @@
 struct selection selection;
 static char *nvtx_range; // selection.nvtx_range
 
-static regex_t kernel_expression;
+static _Atomic(regex_t *) kernel_expression; // the former ones stay: a launch in another thread may use one
 static char *(*demangle)(const char *, char *, size_t *, int *);
 static MUTEX(loading);
 static ZERO_IN_CHILD _Atomic uint32_t ranges_open;
@@ -18,53 +18,48 @@ static uint64_t number_of(const char *variable) {
   return text != NULL ? strtoull(text, NULL, 10) : 0;
 }
 
-static bool is_one(const char *variable) {
-  const char *text = getenv(variable);
-  return text != NULL && strcmp(text, "1") == 0;
-}
-
 bool read_selection(void) {
-  static bool compiled;
   const char *kernel = getenv(ENV_KERNEL), *launch = getenv(ENV_LAUNCH), *memory = getenv(ENV_MEMORY);
-  selection = (struct selection){.all = is_one(ENV_ALL),
-                                 .list = is_one(ENV_LIST),
-                                 .profiler = is_one(ENV_PROFILER),
-                                 .first_launch = 1,
-                                 .last_launch = UINT64_MAX,
-                                 .every = number_of(ENV_EACH),
-                                 .max_bytes = number_of(ENV_MAX_BYTES),
-                                 .max_launches = number_of(ENV_MAX_LAUNCHES)};
-  if (memory != NULL && strcmp(memory, "params") == 0)
-    selection.reach = REACH_PARAMETERS;
-  else if (memory != NULL && strcmp(memory, "live") == 0)
-    selection.reach = REACH_LIVE;
+  struct selection chosen = {.all = number_of(ENV_ALL) == 1,
+                             .list = number_of(ENV_LIST) == 1,
+                             .profiler = number_of(ENV_PROFILER) == 1,
+                             .first_launch = 1,
+                             .last_launch = UINT64_MAX,
+                             .every = number_of(ENV_EACH),
+                             .max_bytes = number_of(ENV_MAX_BYTES),
+                             .max_launches = number_of(ENV_MAX_LAUNCHES)};
+  if (memory != NULL) // params, live or reachable
+    chosen.reach = memory[0] == 'p' ? REACH_PARAMETERS : memory[0] == 'l' ? REACH_LIVE : REACH_REACHABLE;
   if (launch != NULL && launch[0] != '\0') {
     char *end;
-    selection.first_launch = selection.last_launch = strtoull(launch, &end, 10);
+    chosen.first_launch = chosen.last_launch = strtoull(launch, &end, 10);
     if (*end == '-')
-      selection.last_launch = strtoull(end + 1, NULL, 10);
+      chosen.last_launch = strtoull(end + 1, NULL, 10);
   }
   const char *range = getenv(ENV_NVTX);
-  free(nvtx_range);
-  nvtx_range = range != NULL && range[0] != '\0' ? strdup(range) : NULL; // the environment may change
-  selection.nvtx_range = nvtx_range;
-  selection.bounded = selection.profiler || selection.nvtx_range != NULL;
-  selection.whole_range = selection.bounded && !selection.list && kernel == NULL && launch == NULL;
+  if (nvtx_range == NULL && range != NULL && range[0] != '\0')
+    nvtx_range = strdup(range); // the environment may change
+  chosen.nvtx_range = nvtx_range;
+  chosen.bounded = chosen.profiler || chosen.nvtx_range != NULL;
+  chosen.whole_range = chosen.bounded && !chosen.list && kernel == NULL && launch == NULL;
   if (kernel != NULL && kernel[0] != '\0') {
-    if (!compiled && regcomp(&kernel_expression, kernel, REG_EXTENDED | REG_NOSUB) != 0)
+    regex_t *expression = malloc(sizeof *expression);
+    if (expression == NULL || regcomp(expression, kernel, REG_EXTENDED | REG_NOSUB) != 0)
       return false; // `replay capture` compiles it first and says what is wrong
-    compiled = true;
-    selection.has_kernel = true;
+    atomic_store(&kernel_expression, expression);
+    chosen.has_kernel = true;
   }
+  selection = chosen; // at once: a launch in another thread may be looking at it
   return true;
 }
 
 // Names of C++ kernels match as the linker knows them or as people write them.
 bool name_is_selected(const char *name) {
   static bool tried;
+  const regex_t *expression = atomic_load(&kernel_expression);
   if (!selection.has_kernel)
     return !selection.all && !selection.whole_range;
-  if (regexec(&kernel_expression, name, 0, NULL, 0) == 0)
+  if (regexec(expression, name, 0, NULL, 0) == 0)
     return true;
   if (name[0] != '_' || name[1] != 'Z')
     return false;
@@ -78,7 +73,7 @@ bool name_is_selected(const char *name) {
   pthread_mutex_unlock(&loading);
   int status = -1;
   char *readable = demangle != NULL ? demangle(name, NULL, NULL, &status) : NULL;
-  bool matches = readable != NULL && status == 0 && regexec(&kernel_expression, readable, 0, NULL, 0) == 0;
+  bool matches = readable != NULL && status == 0 && regexec(expression, readable, 0, NULL, 0) == 0;
   free(readable);
   return matches;
 }

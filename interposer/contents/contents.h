@@ -1,13 +1,11 @@
-// Contents of memory: the gate that keeps threads apart while they are read, copies of them, and what the
-// host writes.
+// Contents of memory: the gate that keeps threads apart while they are read, copies, host writes.
 #pragma once
 
 #include "memory/memory.h"
 
 // ---- the gate -----------------------------------------------------------------------------------
 
-// Counts a call as inside the driver. The order of `inside` and `mode` is what membarrier in close_gate
-// relies on.
+// Counts a call as inside the driver. The order of `inside` and `mode` is what close_gate relies on.
 static inline void count_inside(struct thread *thread) {
   uint64_t inside = atomic_load_explicit(&thread->inside, memory_order_relaxed);
   atomic_store_explicit(&thread->inside, inside + ALL_INSIDE + 1, memory_order_relaxed);

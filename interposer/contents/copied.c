@@ -57,8 +57,7 @@ struct copied *copied_of(const struct range *range) {
 
 // A chunk is rows of 64 bytes, a row is four columns of 16. Each column has a state of two words, into which
 // the rows are mixed one after another by 64 x 64 -> 128 bit multiplications; the sums of the finished states
-// are the hash. The last bytes of a chunk that fill no row are followed by zeros: chunks of one place have
-// one length.
+// are the hash. The last bytes of a chunk that fill no row are followed by zeros: one length for a place.
 enum { COLUMNS = 4, COLUMN_BYTES = 16, ROW_BYTES = COLUMNS * COLUMN_BYTES };
 
 __extension__ typedef unsigned __int128 wide;

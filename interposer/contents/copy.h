@@ -10,8 +10,7 @@ static inline size_t piece_bytes(const struct range *range, uint64_t offset) {
 }
 
 // Of a chunk. Two chunks that differ have equal hashes with a probability of about 2^-100: a keyed
-// multiplicative hash whose key is drawn in each process, no cryptographic one. An accident is what it has to
-// withstand.
+// multiplicative hash whose key is drawn in each process, no cryptographic one: against accidents.
 struct hash {
   uint64_t words[2];
 };
@@ -42,8 +41,7 @@ struct piece {
   uint32_t entry_count; // of chunks that have changed
   int error;            // errno of the writing, 0: none
 };
-// One is read, one compared and written; used by the thread that closed the gate, and by the one that it has
-// started.
+// One is read, one compared and written; used by the thread that closed the gate, and the one it started.
 enum { PIECES = 2 };
 extern struct piece pieces[PIECES];
 bool have_room(void); // the pieces, for their data; false: there is no memory

@@ -42,8 +42,7 @@ static bool wait_at_gate(struct thread *thread) {
   }
 }
 
-// A gate that is open while this thread waits may be closed by the next before it counts as inside, so it
-// looks again.
+// A gate that is open while this thread waits may be closed by the next before it is inside: it looks again.
 bool pass_gate(struct thread *thread) {
   for (bool patient = true;;) {
     count_inside(thread);
@@ -110,8 +109,7 @@ void open_gate(struct thread *thread) {
 // Found out by asking and never by waiting without end. A stream may be waiting for a host function, for a
 // kernel that spins on a flag, or for a value that this very thread writes later: cuCtxSynchronize alone
 // could stop the application for ever. So every known stream is asked until it is idle or patience ends, and
-// only then the context is synchronised, which returns at once unless there is work in another thread's
-// default stream.
+// only then the context is synchronised, which returns at once unless another thread's default stream works.
 #ifndef IDLE_PATIENCE_MS
 #define IDLE_PATIENCE_MS 30000 // of queued work; what takes longer is more likely waiting for the application
 #endif
@@ -249,8 +247,7 @@ bool device_becomes_idle(const struct range_list *list, const char **problem) {
   return *problem == NULL;
 }
 
-// The newest of what the driver keeps of its messages (since CUDA 12.9), whole lines. Asking for it changes
-// nothing there.
+// The newest of what the driver keeps of its messages (since CUDA 12.9), whole lines. Asking changes nothing.
 static const char *last_messages(void) {
   enum { ROOM = 25600, KEPT = 900 }; // documented as the largest buffer; of a note
   static char messages[ROOM];        // the gate is closed

@@ -9,8 +9,7 @@
 // either's (OPEN); what changes from then on is the device's.
 //
 // Pinned memory is looked at while kernels run: the host's own writes are there. Only when something differs,
-// or when managed memory is concerned, which some devices forbid to touch meanwhile, is the device waited
-// for.
+// or when managed memory is concerned, which some devices forbid to touch meanwhile, is it waited for.
 #include "contents/copy.h"
 #include "driver/real.h"
 #include "record/writer.h"

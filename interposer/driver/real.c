@@ -48,8 +48,7 @@ static void leave_mark(void) {
     close(file);
 }
 
-// From the constructor of a stand-in: where its functions are, and what gives a handle of the driver below
-// it.
+// From the constructor of a stand-in: where its functions are, and what gives a handle of the driver.
 EXPORT void replay_stand_in(const char *begin, const char *end, void *(*driver)(void)) {
   leave_mark();
   for (int n = 0; n < MAX_STAND_INS; n++)

@@ -1,4 +1,4 @@
-// Ranges that bound the selection: NVTX ranges by name, and cuProfilerStart to cuProfilerStop.
+// Ranges that bound the selection: NVTX ranges by name, and those of the library.
 //
 // The shim is an NVTX injection library: the NVTX headers inside the application look for one in
 // NVTX_INJECTION64_PATH at their first call and ask it to fill in their functions; those with names in wide
@@ -128,6 +128,24 @@ static char *create_domain(const char *name) { return strdup(name != NULL ? name
 static char *register_string(const char *domain, const char *string) {
   (void)domain;
   return create_domain(string);
+}
+
+// Ranges of the library (replay/library/capturing.py). The windows so far, and one; 0: none follows.
+EXPORT uint32_t replay_range_begin(void) {
+  KEEP_ERRNO;
+  if (current_mode() == MODE_UNKNOWN)
+    initialise();
+  uint32_t next = atomic_load(&window_number) + 1;
+  if (!select_anew())
+    return 0;
+  begin_selected_range();
+  return next;
+}
+
+EXPORT uint32_t replay_range_end(void) {
+  KEEP_ERRNO;
+  end_selected_range();
+  return atomic_load(&window_number);
 }
 
 // ---- the injection ------------------------------------------------------------------------------

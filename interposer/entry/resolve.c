@@ -37,8 +37,7 @@ static const struct resolution resolutions[] = {
 };
 enum { RESOLUTION_COUNT = sizeof resolutions / sizeof *resolutions };
 
-// The newest row of the name whose version is not above the one asked for; flag 2 prefers the per-thread
-// twin.
+// The newest row of the name whose version is not above the one asked for; flag 2 prefers a twin.
 static const struct resolution *find_resolution(const char *name, int version, uint64_t flags) {
   int low = 0, high = RESOLUTION_COUNT;
   while (low < high) {

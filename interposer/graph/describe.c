@@ -1,8 +1,7 @@
 // Asks the driver for everything that is in a graph, and writes it into a description.
 //
 // A graph may come from stream capture, from a library or from a clone, so what built it was not seen. The
-// questions are answered from the driver's tables: none of them waits for the device or takes part in a
-// capture.
+// questions are answered from the driver's tables: none waits for the device or is captured.
 #include "driver/real.h"
 #include "graph/description.h"
 
@@ -120,8 +119,7 @@ void end_node(struct node_writer *node) {
 
 enum { MAX_NODES = 1 << 20 };
 
-// Of those that are valid for graph nodes all that are not zero; which of them somebody has set is for the
-// reader to say.
+// Of those that are valid for graph nodes all that are not zero; who has set them is for the reader to say.
 static void put_attributes(struct node_writer *writer) {
   static const uint32_t ids[] = {NODE_ATTRIBUTES};
   struct CUlaunchAttribute found[sizeof ids / sizeof *ids];

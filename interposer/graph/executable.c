@@ -1,7 +1,6 @@
 // Which executable graphs there are, their nodes, and the calls that make, change and end them.
 //
-// What a row of the table leads to is changed under the lock, which is never held across a call of the
-// driver.
+// What a row of the table leads to is changed under the lock, never held across a call of the driver.
 #include "base/handles.h"
 #include "driver/real.h"
 #include "graph/description.h"
@@ -40,8 +39,7 @@ void free_nodes(struct node_list *list) {
 }
 
 // The content of `from` for the nodes from `first` on, which stay what they are: handle, depth, switched on
-// or off, and their changes. With another number of nodes than expected nothing is changed; the driver had
-// paired them.
+// or off, and their changes. With another number of nodes than expected nothing is changed.
 static void exchange_nodes(struct node_list *list, size_t first, size_t count, struct node_list *from) {
   if (from->count != count)
     return;
@@ -101,8 +99,7 @@ void write_graph_changes(void) {
   write_all_changes();
 }
 
-// The graph itself stays allocated, because a launch in another thread may be looking at it; what it holds
-// goes.
+// The graph itself stays allocated, because a launch in another thread may look at it; what it holds goes.
 static void forget_graph(uint64_t handle) {
   HOLD(graphs_lock);
   struct handle_row *row = find_handle(&table, handle);

@@ -101,8 +101,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 // ---- asking -------------------------------------------------------------------------------------
 
-// Names the context of copies and fills as well, which the older functions do not. Not yet seen on a GPU
-// (GT-NODE-PARAMS).
+// Names the context of copies and fills as well, which the older functions do not. GT-NODE-PARAMS.
 static bool ask_everything(uint64_t node, struct CUgraphNodeParams *answer) {
   enum { SINCE = 13020 };
   return driver_version() >= SINCE && ASK("cuGraphNodeGetParams", node, word(answer)) == SUCCESS;
@@ -200,8 +199,8 @@ static void put_inside(struct node_writer *writer, enum node_part part, uint64_t
   end_part(writer, start);
 }
 
-// Of the graph that is being described and those that hold it, the one with this handle: how many steps
-// outward. False: none.
+// Of the graph that is being described and those that hold it, the one of this handle: steps outward; or
+// false.
 static bool steps_outward(const struct description *description, uint64_t graph, uint32_t *steps) {
   for (*steps = 0; *steps <= description->depth; ++*steps)
     if (description->graphs[description->depth - *steps] == graph)

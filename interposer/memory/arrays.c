@@ -2,8 +2,8 @@
 //
 // Each array gets a range of its own among those of memory, at an address that no memory can have and that
 // is used once in a process. There its subresources (mipmap levels, planes) lie one after another, their rows
-// tightly packed, so what is true of a range is true of an array: touched, read before and after, ended with
-// its context.
+// tightly packed, so what is true of a range is true of an array: touched, read twice, ended with its
+// context.
 #include "memory/arrays.h"
 
 #include "driver/real.h"

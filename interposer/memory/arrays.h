@@ -1,5 +1,4 @@
-// What kernels reach by a handle: arrays as ranges of memory, texture and surface objects and references,
-// tensor maps.
+// What kernels reach by a handle: arrays as ranges of memory, textures and surfaces, tensor maps.
 #pragma once
 
 #include "memory/memory.h"

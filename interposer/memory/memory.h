@@ -20,8 +20,7 @@ struct range {
 };
 
 void memory_add(struct range range); // what is overlapped by it has ended
-// Of a module or library: address and size; `managed` if the host may use it for another reason than its
-// address.
+// Of a module or library: address and size; `managed` if the host may use it whatever its address.
 void memory_add_variable(const uint64_t found[2], uint64_t context, uint64_t owner, bool managed);
 void memory_bind(uint64_t address); // the range that it is in may be used by any launch
 void memory_remove(uint64_t base, uint32_t serial);

@@ -5,8 +5,7 @@
 
 extern pthread_mutex_t ranges_lock;
 extern struct range_list ranges; // sorted by address; they do not overlap
-// Every range lies in [lowest, highest), those of arrays apart; they only ever grow, and are read with no
-// lock.
+// Every range lies in [lowest, highest), those of arrays apart; they only grow, and are read with no lock.
 extern _Atomic uint64_t lowest_address, highest_address;
 
 size_t position_of(uint64_t address);                   // of the first range whose end lies above `address`

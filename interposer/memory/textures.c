@@ -1,6 +1,5 @@
 // What kernels reach by a handle instead of an address: texture and surface objects, whose handles are in
-// parameters and in memory, texture and surface references, which any kernel of their module may use, and
-// tensor maps.
+// parameters and in memory, texture and surface references, of any kernel of their module, and tensor maps.
 #include "driver/real.h"
 #include "generated/structs.h"
 #include "memory/arrays.h"
@@ -93,8 +92,8 @@ static size_t position_of(uint64_t handle) {
   return low;
 }
 
-// target 0: it has ended. One whose context ends stays until its handle is given out again: what it leads to
-// is no range any more.
+// target 0: it has ended. One whose context ends stays until its handle is given out again: it leads to no
+// range then.
 static void set_object(uint64_t handle, enum handle_type type, uint64_t target) {
   HOLD(lock);
   size_t n = position_of(handle);
@@ -142,8 +141,7 @@ static uint64_t target_of(const struct CUDA_RESOURCE_DESC *resource) {
   }
 }
 
-// What a reference is bound to may be used by any launch from then on; that it was bound to something else
-// later is not looked for.
+// What a reference is bound to may be used by any launch from then on; later bindings are not looked for.
 void follow_binding(const struct call *call) {
   int array = position_of_handle(call->function, HANDLE_CUarray);
   int mipmaps = position_of_handle(call->function, HANDLE_CUmipmappedArray);

@@ -109,6 +109,13 @@ bool kernel_matches(struct kernel *kernel) {
   return state == KERNEL_MATCHES;
 }
 
+void match_kernels_anew(void) {
+  HOLD(lock);
+  struct handle_row *row;
+  for (size_t position = 0; (row = next_handle(&table, &position)) != NULL;)
+    atomic_store(&row->state, KERNEL_NEW);
+}
+
 // Asks for parameter after parameter until the driver says that there is none of that number.
 static bool ask_with(bool of_kernel, struct kernel *kernel) {
   uint32_t *layout = NULL;

@@ -181,8 +181,7 @@ void want_variables(struct kernel *kernel, uint64_t context) {
   __atomic_store_n(&kernel->variables_context, context, __ATOMIC_RELAXED);
 }
 
-// A CUkernel has variables in each context that it runs in: that of its stream, which need not be the current
-// one.
+// A CUkernel has variables in each context that it runs in: that of its stream, current or not.
 void want_variables_of_launch(const struct call *call) {
   uint64_t stream = stream_of_call(call), context = 0;
   enum { LAST_CONSTANT = 2 }; // CU_STREAM_PER_THREAD

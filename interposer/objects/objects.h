@@ -35,6 +35,7 @@ uint64_t library_kernel_of(const struct kernel *kernel);
 // Never NULL. Asks the driver when no recorded call created it.
 struct kernel *kernel_of_handle(uint64_t handle);
 bool kernel_matches(struct kernel *kernel);
+void match_kernels_anew(void); // the selection has changed
 void ask_layout(struct kernel *kernel);
 enum { KERNEL_ATTRIBUTES = 10 }; // CUfunction_attribute 0 to 9, which every driver since CUDA 11 answers
 // What the driver says of the compiled kernel: pairs of attribute and value. Returns how many pairs.

@@ -1,5 +1,4 @@
-// Asks whoever started the capture for the names of the variables in an image, through a socket in its
-// folder.
+// Asks whoever started the capture for the names of the variables in an image, by a socket in its folder.
 #include "objects/objects.h"
 
 #include "driver/real.h"

@@ -23,8 +23,7 @@ struct description;
 
 // A call on its way from a wrapper into the driver and back. It is on the stack of the thread that makes it,
 // and no other thread sees it: no lock guards its fields. begin_call makes it, all zero but for what it
-// names; who sets a field later is said here, in the order of the way. What the fields point to has locks of
-// its own.
+// names; who sets a field later is said here, in the order of the way. What they point to has locks.
 struct call {
   // begin_call. Where `nested` is set, nothing else is: the driver or the shim itself made the call.
   struct thread *thread;

@@ -48,8 +48,7 @@ void attach(struct call *call, unsigned parameter, unsigned part, const void *da
     set_bytes(item, data, length);
 }
 
-// Into the blobs file in pieces through the scratch: the check is that of the bytes written even if another
-// thread changes them.
+// Into the blobs file in pieces through the scratch: the check is that of the bytes that were written.
 static bool attach_large(struct call *call, struct attachment item, const uint8_t *from) {
   uint32_t used = call->scratch_used, check = 0;
   uint8_t *piece = take_scratch(call, BLOB_PIECE_BYTES);

@@ -17,14 +17,12 @@ void attach_outputs(struct call *call, int result); // likewise; those of ENTER 
 bool encode_enter(const struct call *call);         // false: it was not written
 void encode_leave(const struct call *call, int result);
 
-// A call that the shim makes up or has kept, which succeeded, as a new one; with one attachment each, or
-// NULL.
+// A call that the shim makes up or has kept, which succeeded, as a new one; one attachment each, or NULL.
 void record_made_call(const struct function *function, uint16_t record_function, const uint64_t *arguments,
                       struct attachment *entered, struct attachment *left);
 bool set_bytes(struct attachment *item, const void *data, uint64_t length); // false: capture has stopped
 
 // ---- module images ------------------------------------------------------------------------------
 
-// Attaches a module image of any form as part 0, and the prelinked containers of relocatable code as further
-// parts.
+// Attaches a module image of any form as part 0, and the prelinked containers of relocatable code after it.
 void attach_image(struct call *call, unsigned parameter, const void *image);

@@ -1,5 +1,4 @@
-// Module images: their size, which no call passes but which is in the image itself, and where their bytes
-// are.
+// Module images: their size, which no call passes but which is in the image itself, and where they are.
 #include "record/encode.h"
 
 #include <elf.h>
@@ -71,7 +70,7 @@ static uint64_t image_bytes(const void *image) {
 
 // A library with kernels may hold hundreds of megabytes of them, and few are launched. What is in a
 // segment that nobody can write is in the file as well: only the place is recorded, and `replay pack` reads
-// what it needs.
+// it.
 enum { LEAST_MAPPED_BYTES = 65536, SAMPLE_BYTES = 4096 };
 
 struct place {

@@ -75,8 +75,8 @@ static bool any_span(const struct touch *touch, bool (*is_so)(uint64_t address, 
   return found;
 }
 
-// Pointers in what the host sends: a table of pointers may be filled inside the window. With `reached` NULL
-// only asks.
+// Pointers in what the host sends: a table of pointers may be filled inside the window. `reached` NULL: only
+// asks.
 static bool host_bytes_reach(struct call *call, const struct touch *touch, struct range_list *reached) {
   size_t piece_bytes = 65536;
   uint32_t used = call->scratch_used;
@@ -135,8 +135,8 @@ static bool may_write_host_memory_later(const struct call *call) {
          !(function->flags & FLAG_SYNCHRONIZES);
 }
 
-// From owning the gate to being inside the driver, with no moment between in which another thread may close
-// the gate.
+// From owning the gate to being inside the driver, with no moment between in which another may close the
+// gate.
 static void go_inside(struct call *call) {
   count_inside(call->thread);
   call->inside = true;

@@ -192,6 +192,16 @@ void finish_launch(struct call *call) {
 
 // ---- windows that are ranges --------------------------------------------------------------------
 
+bool select_anew(void) {
+  if (current_mode() != MODE_CLOSED || !selection.bounded || inside_selected_range() || !read_selection())
+    return false;
+  atomic_store(&launches_recorded, 0);
+  atomic_store(&launches_finished, 0);
+  atomic_store(&perturbation.launches_matched, 0);
+  match_kernels_anew();
+  return true;
+}
+
 void begin_selected_range(void) {
   if (!count_range_begin() || !selection.whole_range || current_mode() != MODE_CLOSED)
     return;

@@ -5,8 +5,7 @@
 
 void select_launch(struct call *call); // may open the window
 void finish_launch(struct call *call); // may close it
-// ordinal: of the launch that opens it, 0 when no launch does. Gives its number, 0: one is open, or none will
-// be.
+// ordinal: of the launch that opens it, 0 when no launch does. Gives its number, 0: one is open, or the end.
 uint32_t open_window(uint64_t call, uint64_t ordinal);
 void open_window_for(struct call *call); // LAUNCH: if none is open
 void finish_selection(void);             // at exit
@@ -14,6 +13,7 @@ void finish_selection(void);             // at exit
 // A range that bounds the selection (base/selection.h).
 void begin_selected_range(void); // may open the window
 void end_selected_range(void);   // may close it
+bool select_anew(void);          // as the environment says now; false: in a range, or after the end
 
 // ---- what a call touches of memory --------------------------------------------------------------
 

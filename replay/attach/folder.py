@@ -14,6 +14,7 @@ from typing import Any, Literal
 from replay import interrupts
 from replay.beside import SHARED
 from replay.errors import EngineError, FileError, ReplayError, UsageError, WorkerError
+from replay.fetching.whole import fetch
 from replay.inspection.folder import new_folder
 from replay.redaction.model import LEVELS
 from replay.redaction.owners import binaries
@@ -30,6 +31,7 @@ from replay.results.attached import Attached, AttachedFile
 from replay.results.store import write_whole
 from replay.results.workplace import workplace
 from replay.run.parent import DEFAULT_TIMEOUT_S, RunOptions, dry_run, run_snapshot
+from replay.snapshot.container import SnapshotReader
 from replay.snapshot.contents import Snapshot, SnapshotInfo
 from replay.snapshot.own import identity
 from replay.snapshot.windows import list_windows
@@ -90,7 +92,7 @@ def attach(
         redacted = info.summary.redacted if info.summary is not None else ""
         if not sources.findings and options.replayed and redacted != "shapes":
             _replay(made / name, sources, options, progress)
-        command, notes = _command(sources, path.name, name, code, options.driver)
+        command, notes = _command(sources, path.name, name, code, options)
         attached = Attached(
             folder, _symptom(sources, options.symptom), name, (made / name).stat().st_size, _sha256(made / name), level,
             redacted, proof, command, _needs_gpu(made / name, redacted, sources, progress), [],
@@ -118,9 +120,14 @@ def _snapshot(
     """Writes the snapshot; its level, and how that was proven."""
     level = options.level or ("none" if info.summary is not None and info.summary.redacted else "paths")
     if level == "none":
+        with SnapshotReader(path) as reader:
+            is_whole = not dict(reader.references())
         try:
-            shutil.copyfile(path, output)
-            output.chmod(0o600)
+            if is_whole:
+                shutil.copyfile(path, output)
+                output.chmod(0o600)
+            else:  # whoever gets it has no store
+                fetch(path, output)
         except OSError as error:
             raise FileError.of(error, output, "free some space") from None
         return level, ""
@@ -160,13 +167,15 @@ def _symptom(sources: Sources, said: str) -> str:
 
 
 def _command(
-    sources: Sources, original: str, name: str, code: Sequence[Path], driver: str | None
+    sources: Sources, original: str, name: str, code: Sequence[Path], options: AttachOptions
 ) -> tuple[list[str], list[str]]:
     """Words after `replay` that show the symptom again in the folder, and what it lacks for them."""
     typed = [found.command for found in sources.comparisons] + [found.command for found in sources.bisections]
     words = next(filter(None, [*typed, *(found.command for found in sources.results)]), [])
     if not words or (len(sources.results) > 1 and words[0] == "run"):
-        words = ["run", name, *(["--driver", "emulator"] if driver == "emulator" else [])]
+        words = ["run", name, *(["--driver", "emulator"] if options.driver == "emulator" else [])]
+        if options.timeout_s != DEFAULT_TIMEOUT_S:  # it may be a hang
+            words += ["--timeout", f"{options.timeout_s:g}s"]
     here, command, notes = {name, *(path.name for path in code)}, [], []
     for word in words:
         option, equals, value = word.rpartition("=")

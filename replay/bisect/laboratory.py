@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
-import shlex
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
+from replay.asking import CANNOT_TELL, YES, ask
 from replay.bisect.candidates import Candidate
 from replay.bisect.stages import SkippedError
 from replay.compare.machine_code import kernels_of
@@ -28,8 +24,6 @@ from replay.variants.compilers.ptxas import CacheError
 from replay.variants.model import parse
 
 COMMAND_VARIABLE = "REPLAY_CANDIDATE"
-MAXIMUM_LOG_BYTES = 4000
-GOOD, BAD_LIMIT, SKIP = 0, 128, 125  # of a command, as `git bisect run` takes them
 
 
 @dataclass
@@ -126,12 +120,6 @@ class ReplayLaboratory:
         return run_snapshot(self.snapshot, options, self.say)
 
 
-def _end_of(log: IO[bytes]) -> str:
-    size = log.seek(0, os.SEEK_END)
-    log.seek(max(0, size - MAXIMUM_LOG_BYTES))
-    return log.read().decode("utf-8", "replace")
-
-
 class CannotRunError(SkippedError):
     """A candidate that was built, and that this driver cannot execute."""
 
@@ -181,29 +169,20 @@ class CommandLaboratory:
     def shows_symptom(self, candidate: int) -> bool:
         """Run it once. Raises SkippedError for 125 and for time out, EngineError when it cannot be run."""
         argument = self.candidates[candidate].argument
-        with tempfile.TemporaryFile() as log:
-            try:
-                return self._run(argument, log)
-            except ReplayError as error:
-                error.details = _end_of(log)
-                raise
-            finally:
-                self.logs[candidate] = _end_of(log)
-
-    def _run(self, argument: str, log: IO[bytes]) -> bool:
         try:
-            done = subprocess.run(
-                [*shlex.split(self.command), argument], stdin=subprocess.DEVNULL, check=False, timeout=self.timeout_s,
-                env={**os.environ, **self.environment, COMMAND_VARIABLE: argument},
-                stdout=log, stderr=log,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise SkippedError(f"did not end within {self.timeout_s:g} s") from None
-        except OSError as error:
-            raise EngineError(f"cannot be started ({error.strerror})", where=self.command) from None
-        if done.returncode == SKIP:
-            raise SkippedError("the command says that it cannot tell (125)")
-        if done.returncode < 0 or done.returncode >= BAD_LIMIT:
-            raise EngineError(f"ended with status {done.returncode}, which says neither good nor bad",
-                              where=self.command, next="0 is good, 1 to 124 bad, 125 cannot be told")  # fmt: skip
-        return done.returncode != GOOD
+            answer = ask(
+                self.command, argument, self.timeout_s, {**self.environment, COMMAND_VARIABLE: argument}
+            )
+        except ReplayError as error:
+            self.logs[candidate] = error.details
+            raise
+        self.logs[candidate] = answer.log
+        skipped = {
+            None: f"did not end within {self.timeout_s:g} s" if self.timeout_s else "",
+            CANNOT_TELL: "the command says that it cannot tell (125)",
+        }
+        if answer.status in skipped:
+            failure = SkippedError(skipped[answer.status])
+            failure.details = answer.log
+            raise failure
+        return answer.status != YES

@@ -165,17 +165,17 @@ def run_application(
         child_environment["REPLAY_CAPTURE_HOME"] = home_folder()
         if keep_command_line:
             child_environment["REPLAY_CAPTURE_KEEP_COMMAND_LINE"] = "1"
-        _write_facts(raw, facts)
+        write_facts(raw, facts)
         with VariableService(raw), _signals_go_to_the_application() as forward:
             child = _start(command, child_environment)
             forward.append(child.pid)
             facts["pid"] = child.pid
-            _write_facts(raw, facts)
+            write_facts(raw, facts)
             status = _wait(child, watch)
             forward.clear()
             left_behind, running = _wait_for_others(raw)
     facts["exit_status"] = status
-    _write_facts(raw, facts)
+    write_facts(raw, facts)
     return Ended(child.pid, status, left_behind, running)
 
 
@@ -211,7 +211,8 @@ def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Po
         raise CaptureError(str(error), where=command[0], next="nothing was started") from None
 
 
-def _write_facts(raw: Path, facts: dict[str, Any]) -> None:
+def write_facts(raw: Path, facts: dict[str, Any]) -> None:
+    """Write `launcher.json`, what `replay pack` knows of a capture beside its records."""
     # A full disk must not stop the application from running.
     with contextlib.suppress(OSError):
         temporary = raw / "launcher.json.partial"

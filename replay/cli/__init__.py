@@ -39,6 +39,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Replay": {
         "run": "Replay a snapshot in a fresh process, check its outputs and time it.",
+        "serve": "Keep snapshots warm, and replay candidates that come through a socket.",
     },
     "Decide": {
         "compare": "Say whether one snapshot or variant is slower than another.",

@@ -55,56 +55,27 @@ def check(
 
     Exit code 0: no alerts. 1: alerts.
     """
-    from dataclasses import replace
-
     from replay.beside import SHARED, require_place
-    from replay.check.config import read_config
-    from replay.check.gate import CheckState, corpus_of, read_baseline
-    from replay.check.gate import check as run_check
     from replay.cli.common import reproduction, seconds
-    from replay.errors import ExitCode, UsageError
+    from replay.errors import ExitCode
+    from replay.library.checking import check as run_check
     from replay.report.check import github_annotations, github_summary, headline, junit, render_check
     from replay.report.streams.json import print_result
     from replay.report.streams.progress import StageLine
     from replay.results.documents import CHECK
     from replay.results.json import write_document
     from replay.results.store import write_whole
-    from replay.run.parent import RunOptions
-    from replay.timing.stopping import QUICK, StoppingParameters
-    from replay.variants.model import parse
 
-    if baseline is None:
-        raise UsageError(
-            "nothing to hold the replays against", next="--baseline DIR names a folder of results"
-        )
     for path in (junit_file, state, output):
         if path is not None:
             require_place(path)
-    options = RunOptions(
-        driver=driver,
-        timing=QUICK if quick else StoppingParameters(),
-        timeout_s=seconds(timeout, "--timeout"),
-        trust=trust,
-        caches="cold",
-        variant=parse(variant),
-    )
-    asked = {"baseline": str(baseline.absolute()), "variant": variant, "driver": driver or ""}
-    kept = CheckState(state, asked)
     with StageLine(hidden=quiet or json) as line:
         result = run_check(
-            corpus,
-            corpus_of(corpus),
-            read_baseline(baseline),
-            read_config(config),
-            options,
-            kept,
-            history=history,
+            corpus, baseline, config=config, variant=variant, driver=driver, history=history,
+            budget_s=seconds(budget, "--budget") if budget else None, state=state,
+            timeout_s=seconds(timeout, "--timeout"), trust=trust, quick=quick, command=reproduction(),
             progress=line.show,
-            budget_s=seconds(budget, "--budget") if budget else None,
-        )
-    if all(case.replays for case in result.cases):  # what the budget left out is for the next one
-        kept.remove()
-    result = replace(result, command=reproduction())
+        )  # fmt: skip
     if output is not None:
         write_document(output, CHECK, result)
     if junit_file is not None:

@@ -23,7 +23,6 @@ from replay.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from replay.compare.replayed import SideOptions
     from replay.results.comparison import Comparison
 
 # What help shows under which title
@@ -104,64 +103,30 @@ def compare(
     Exit code 0: compared. 1: a verdict that --fail-on names, or WRONG. 3: a side could not be replayed.
     With --git-bisect 0: good. 1: SLOWER or WRONG. 125: UNSURE, or could not, so that the commit is skipped.
     """
-    from dataclasses import replace
-
     from replay.beside import require_place
     from replay.cli.common import reproduction, seconds
-    from replay.compare.replayed import compare_windows
-    from replay.compare.rounds import RoundLimits
-    from replay.compare.sides import holds_results, matched, results_at, windows_at
-    from replay.compare.stored import compare_results
-    from replay.errors import ExitCode, ReplayError, SkippedCommitError, UsageError
-    from replay.history.series import spreads_of
+    from replay.errors import ExitCode, ReplayError, SkippedCommitError
+    from replay.library.verdict import compare as run_compare
     from replay.report.compare import headline, render_comparison
     from replay.report.streams.json import print_result
     from replay.report.streams.progress import StageLine
     from replay.results.documents import COMPARISON
     from replay.results.json import write_document
-    from replay.variants.model import parse
 
     if output is not None:
         require_place(output)
-    if b is None and parse(variant_a) == parse(variant_b):
-        raise UsageError("nothing to compare", where=a, next="name a second file, or give --a and --b")
-    right = a if b is None else b
-    stored = holds_results(a)
-    if stored != holds_results(right):
-        raise UsageError(
-            "a result and a snapshot cannot be compared", next="replay the snapshot, or name two of a kind"
-        )
-    if stored:
-        if variant_a or variant_b or rounds or budget or samples:
-            raise UsageError(
-                "results are compared as they are",
-                next="--a, --b, --rounds, --samples and --budget need snapshots",
-            )
-        known_spread = spreads_of(history) if history is not None else lambda result: None
-        result = compare_results(
-            results_at(a), results_at(right), minimum_effect, across=across, known_spread=known_spread
-        )
-    else:
-        if history is not None or across:
-            raise UsageError(
-                "snapshots are replayed next to each other", next="--history and --across belong to results"
-            )
-        limits = RoundLimits(minimum_effect, rounds, seconds(budget, "--budget") if budget else None)
-        timeout_s = seconds(timeout, "--timeout")
-        sides = [_side(text, driver, quick, samples, timeout_s, trust) for text in (variant_a, variant_b)]
-        pairs, unmatched = matched(windows_at(a), windows_at(right))
-        if not pairs:
-            raise UsageError(
-                "no window of A has the kernels of one of B", next="`replay ls SNAP kernels` lists them"
-            )
-        try:
-            with StageLine(hidden=quiet or json) as line:
-                result = compare_windows(pairs, sides[0], sides[1], limits, unmatched, line.show)
-        except ReplayError as error:
-            if git_bisect and error.exit_code is ExitCode.COULD_NOT:
-                raise SkippedCommitError(error.what, where=error.where, next=error.next) from None
-            raise
-    result = replace(result, command=reproduction())
+    budget_s, timeout_s = seconds(budget, "--budget") if budget else None, seconds(timeout, "--timeout")
+    try:
+        with StageLine(hidden=quiet or json) as line:
+            result = run_compare(
+                a, b, a=variant_a, b=variant_b, minimum_effect=minimum_effect, rounds=rounds, budget_s=budget_s,
+                samples=samples, history=history, across=across, driver=driver, quick=quick, timeout_s=timeout_s,
+                trust=trust, command=reproduction(), progress=line.show,
+            )  # fmt: skip
+    except ReplayError as error:
+        if git_bisect and error.exit_code is ExitCode.COULD_NOT:
+            raise SkippedCommitError(error.what, where=error.where, next=error.next) from None
+        raise
     if output is not None:
         write_document(output, COMPARISON, result)
     print_result(COMPARISON, result, json, render_comparison, brief=headline if quiet else None)
@@ -180,20 +145,3 @@ def _exit_code(result: Comparison, fail_on: list[FailOn], git_bisect: bool) -> i
         return ExitCode.COULD_NOT
     gates = {"WRONG", *(item.value.upper() for item in fail_on)}
     return ExitCode.GATE_FAILED if verdicts & gates else ExitCode.DONE
-
-
-def _side(
-    text: str, driver: str | None, quick: bool, samples: int | None, timeout_s: float, trust: bool
-) -> SideOptions:
-    import dataclasses
-
-    from replay.compare.replayed import SideOptions
-    from replay.run.parent import RunOptions
-    from replay.timing.stopping import QUICK, StoppingParameters
-    from replay.variants.model import parse
-
-    timing = dataclasses.replace(QUICK if quick else StoppingParameters(), fixed_samples=samples)
-    run = RunOptions(
-        driver=driver, timing=timing, timeout_s=timeout_s, caches="cold", variant=parse(text), trust=trust
-    )
-    return SideOptions(run, str(run.variant))

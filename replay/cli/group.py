@@ -13,11 +13,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from replay.cli import COMMANDS, GROUPS, typed
+from replay.cli.plain import PlainValues
 
 WIDEST = 100  # columns of help: it is read
 
 
-class ReplayCommand(TyperCommand):
+class ReplayCommand(PlainValues, TyperCommand):
     """A command whose help shows its options in groups, and ends with examples.
 
     groups: title -> names of parameters of the function, in the order of the help. Options in none come last.
@@ -82,7 +83,7 @@ def _plain(name: str, help: str) -> tuple[str, str]:
     return name, f"{text}{bracket}{'; '.join(kept)}]" if kept else text
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(PlainValues, TyperGroup):
     """A group whose help needs only `COMMANDS`; a command's module is imported when that command is resolved."""
 
     _listing = False

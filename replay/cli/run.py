@@ -44,14 +44,12 @@ OPTIONS = {
 EXAMPLES = ("replay run x.rsnap --quick", "replay run x.rsnap --swap attention=new.cu -o new.rres")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from replay.results.schema import RunResult
+    from replay.results.schema import WindowResult
     from replay.run.parent import RunOptions
-    from replay.snapshot.schema import Window as SnapshotWindow
 
 
 def run(
+    context: typer.Context,
     snapshot: SnapshotPath,
     driver: ReplayDriver = None,
     device: Annotated[int, option("N", "Ordinal of the device.", min=0)] = 0,
@@ -160,86 +158,45 @@ def run(
     Exit code 0: the outputs match, or the error that the window ended in was reproduced. 1: they differ, it was not, or
     nothing could be compared. 3: the snapshot could not be replayed.
     """
-    from dataclasses import replace
+    if not (profile or trust or swap or ptxas or jit or grid or block or shared):
+        from replay.run.supervisor import end_ahead, start_ahead
+
+        context.call_on_close(end_ahead)
+        start_ahead(driver)  # it starts while the rest is imported and read
     from functools import partial
 
     from replay.beside import require_place
-    from replay.errors import ExitCode, UsageError
-    from replay.inspection.folder import new_folder
-    from replay.outputs.tolerance import parse
+    from replay.cli.common import reproduction
+    from replay.errors import ExitCode
+    from replay.library.options import run_options
+    from replay.library.result import replay_each, replayer
     from replay.report.run import holds, render_run, verdicts
     from replay.report.streams.json import print_document, print_result
     from replay.report.streams.progress import StageLine
     from replay.results import documents
     from replay.results.store import write_result
-    from replay.run.parent import RunOptions, run_snapshot
     from replay.snapshot.windows import list_windows
     from replay.text import parse_size
-    from replay.timing.stopping import QUICK, RIGOROUS, StoppingParameters
-    from replay.variants.model import make_variant
     from replay.variants.planned import NotExecutable
 
-    if save_all and save_outputs is None:
-        raise UsageError("--save-all needs --save-outputs DIR")
-    if quick and rigorous:
-        raise UsageError("--quick and --rigorous exclude each other")
-    if profile and (quick or rigorous or samples or caches is not None or serialize or shift or counters):
-        raise UsageError(
-            "--profile replays once, and times nothing",
-            next="leave out --quick, --rigorous, --samples, --cold, --hot, --serialize, --shift and --counters",
-        )
-    timing = timing and not profile
-    if not timing and (quick or rigorous or samples or caches is not None or serialize):
-        raise UsageError(
-            "--no-timing takes no samples",
-            next="leave out --quick, --rigorous, --samples, --cold, --hot and --serialize",
-        )
-    parameters = QUICK if quick else RIGOROUS if rigorous else StoppingParameters()
-    options = RunOptions(
-        driver=driver,
-        device=device,
-        timing=replace(parameters, fixed_samples=samples) if timing else None,
-        timeout_s=seconds(timeout, "--timeout"),
-        trust=trust,
-        best_effort=best_effort,
-        relocate=relocate,
-        expand_graphs=expand_graphs,
-        counters=counters,
-        window=window,
-        serialize=serialize,
-        profile=profile,
-        caches="both" if caches is None else "cold" if caches else "hot",
-        dtypes=tuple(_dtype(text) for text in dtype or ()),
-        tolerance=parse(tolerance),
-        save_outputs=new_folder(save_outputs),
-        save_all=save_all,
-        log_folder=logs,
+    options = run_options(
+        driver=driver, device=device, samples=samples, quick=quick, rigorous=rigorous, timing=timing,
+        caches="both" if caches is None else "cold" if caches else "hot", serialize=serialize, profile=profile,
+        timeout_s=seconds(timeout, "--timeout"), trust=trust, best_effort=best_effort, expand_graphs=expand_graphs,
+        counters=counters, shift=shift, relocate=relocate, dtypes=[_dtype(text) for text in dtype or ()],
+        tolerance=tolerance, save_outputs=save_outputs, save_all=save_all, logs=logs, window=window,
         memory_limit_bytes=None if memory_limit is None else parse_size(memory_limit, "--memory-limit"),
-        variant=make_variant(
-            swap=swap or (),
-            ptxas=ptxas,
-            jit=jit or (),
-            grid=grid or (),
-            block=block or (),
-            shared=shared or (),
-        ),
-    )
-    run_once = run_snapshot
-    if shift:
-        from replay.run.relocation import run_and_prove as run_once  # brings in numpy
-    run_once = _with_command(run_once)
+        swap=swap or (), ptxas=ptxas, jit=jit or (), grid=grid or (), block=block or (), shared=shared or (),
+    )  # fmt: skip
     if dry_run:
         return _look(snapshot, options, json=json, quiet=quiet)
     if output is not None:
         require_place(output)
-    if history is not None:
-        from replay.history.store import require_room
-
-        require_room(history)
+    run_once = replayer(shift=shift, command=reproduction(), history=history)
     if window is None and output is None and not counters and (windows := list_windows(snapshot)):
-        if history is not None:
-            run_once = _kept(run_once, history)
-        return _run_all(snapshot, windows, options, run_once, json=json, quiet=quiet)
+        with StageLine(hidden=quiet or json) as line:
+            results = replay_each(snapshot, windows, options, run_once, line.show)
+        return _print_all(snapshot, results, json=json, quiet=quiet)
     with StageLine(hidden=quiet or json) as line:
         try:
             result = run_once(snapshot, options, line.show)
@@ -251,10 +208,6 @@ def run(
         print(f"replay: {result.driver.reason}", file=sys.stderr)
     if output is not None:
         write_result(output, result)
-    if history is not None:
-        from replay.history.store import append
-
-        append(history, result)
     text = partial(render_run, placement=placement)
     print_result(documents.RUN, result, json, text, brief=verdicts if quiet else None)
     return ExitCode.DONE if holds(result) else ExitCode.GATE_FAILED
@@ -295,60 +248,15 @@ def _dtype(text: str) -> tuple[str, str]:
     return buffer, name
 
 
-def _with_command(run_once: Callable[..., RunResult]) -> Callable[..., RunResult]:
-    """As `run_once`; each result says how to reproduce it."""
-    from dataclasses import replace
-
-    from replay.cli.common import reproduction
-
-    return lambda *arguments: replace(run_once(*arguments), command=reproduction())
-
-
-def _kept(run_once: Callable[..., RunResult], folder: Path) -> Callable[..., RunResult]:
-    """As `run_once`; each result is added to a folder."""
-    from replay.history.store import append
-
-    def run(*arguments: object) -> RunResult:
-        result = run_once(*arguments)
-        append(folder, result)
-        return result
-
-    return run
-
-
-def _run_all(
-    snapshot: Path,
-    windows: list[SnapshotWindow],
-    options: RunOptions,
-    run_once: Callable[..., RunResult],
-    *,
-    json: bool,
-    quiet: bool,
-) -> int:
-    """Every window of a snapshot that has several. One that cannot be replayed does not keep the others from it."""
-    from dataclasses import replace
+def _print_all(snapshot: Path, results: list[WindowResult], *, json: bool, quiet: bool) -> int:
+    """Of every window of a snapshot that has several."""
     from functools import partial
 
-    from replay.errors import ExitCode, ReplayError
+    from replay.errors import ExitCode
     from replay.report.run import holds, render_window_results
     from replay.report.streams.json import print_result
-    from replay.report.streams.progress import StageLine
     from replay.results import documents
-    from replay.results.schema import WindowResult
 
-    results: list[WindowResult] = []
-    with StageLine(hidden=quiet or json) as line:
-        for window in windows:
-            title = f"window {window.number} ({len(results) + 1} of {len(windows)}): "
-            try:
-                folder = options.save_outputs
-                chosen = replace(
-                    options, window=window.number, save_outputs=folder and folder / f"window-{window.number}"
-                )
-                result = run_once(snapshot, chosen, lambda text, title=title: line.show(title + text))
-                results.append(WindowResult(window.number, result))
-            except ReplayError as error:
-                results.append(WindowResult(window.number, None, str(error)))
     done = [item.result for item in results if item.result is not None]
     if done and done[0].driver.reason and not quiet:
         print(f"replay: {done[0].driver.reason}", file=sys.stderr)

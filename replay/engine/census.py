@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import field
 from itertools import repeat
-from operator import itemgetter
+from operator import itemgetter, le
 from typing import Any, NamedTuple
 
 from replay.api.structs import TENSOR_MAP_BYTES
@@ -16,6 +16,7 @@ from replay.errors import EngineError
 from replay.records import dataclass
 from replay.snapshot import schema
 from replay.snapshot.calls import BlockSource
+from replay.snapshot.kept import Kept
 from replay.snapshot.schema import Range, from_wire
 
 _WORD = struct.Struct("<QQII")  # offset, offset in its range, range, what it is: schema.Census
@@ -76,25 +77,22 @@ class CallSites(MutableMapping[int, Site]):
     """The sites of the parameters of calls by number: plain words as columns, since each launch of a million has some,
     and as a `Site` what is more than that, or was set or changed.
 
-    numbers, offsets, targets: of the words that are columns, in the order of the numbers of their calls.
+    The columns are numbers, offsets and targets, in the order of the numbers of their calls: those that were added by
+    call, and a piece for each block of calls, one after the other.
     """
 
     def __init__(self, sites: Mapping[int, Site] | None = None) -> None:
         self._packed, self._calls, self._counts = bytearray(), array("q"), array("q")
         self._sites = dict(sites or {})
-        self.settle({})
+        self._alone = Kept(array("q"), array("Q"), array("Q"))
+        self._pieces: list[Kept] = []
+        self._firsts, self._lasts = array("q"), array("q")  # numbers of each piece
 
     def add(self, number: int, words: bytes) -> None:
         """Words as the snapshot has them, for `settle`."""
         self._packed += words
         self._calls.append(number)
         self._counts.append(len(words) // 24)
-
-    def extend(self, numbers: Any, words: Any) -> None:
-        """The same of numpy columns: one word of each of these calls."""
-        self._packed += words.tobytes()
-        self._calls.frombytes(numbers.astype("<i8").tobytes())
-        self._counts.extend([1] * len(numbers))
 
     def settle(self, ranges: Mapping[int, Range]) -> None:
         """All words were added. Raises EngineError for one that points to none of the ranges."""
@@ -103,13 +101,33 @@ class CallSites(MutableMapping[int, Site]):
             numbers.extend(repeat(number, count))
         self._packed, self._calls, self._counts = bytearray(), array("q"), array("q")
         look_up = _few if len(numbers) <= _FEW else _many
-        self.numbers, self.offsets, self.targets = look_up(packed, numbers, ranges.values())
+        self._alone = Kept(*look_up(packed, numbers, ranges.values()))
+        if not all(map(le, self._lasts, self._firsts[1:])):
+            columns = _joined([piece.get() for piece in self._pieces])
+            self._pieces, self._firsts, self._lasts = [], array("q"), array("q")
+            self._take(columns)
+
+    def take(self, found: Iterable[tuple[Any, Any]], ranges: Mapping[int, Range]) -> None:
+        """Of a block: numpy columns of words and of the numbers of their calls. Raises as `settle`."""
+        words = [(numbers.astype("<i8"), words) for numbers, words in found if len(numbers)]
+        if words:
+            numbers, packed = (
+                b"".join(one.tobytes() for one in column) for column in zip(*words, strict=True)
+            )
+            self._take(_many(packed, array("q", numbers), ranges.values()))
+
+    def _take(self, columns: tuple[Any, Any, Any]) -> None:
+        self._pieces.append(Kept(*columns))
+        self._firsts.append(int(columns[0][0]))
+        self._lasts.append(int(columns[0][-1]))
 
     def between(self, first: int, last: int) -> tuple[Any, Any, Any]:
         """Numbers, offsets and targets of the words that are columns, of calls from one number to another: each an
         array of Python's or of numpy's."""
-        begin, end = bisect_left(self.numbers, first), bisect_right(self.numbers, last)
-        return self.numbers[begin:end], self.offsets[begin:end], self.targets[begin:end]
+        pieces = self._pieces[bisect_left(self._lasts, first) : bisect_right(self._firsts, last)]
+        found = [_between(piece.get(), first, last) for piece in (self._alone, *pieces)]
+        found = [columns for columns in found if len(columns[0])] or found[:1]
+        return found[0] if len(found) == 1 else _joined(found)
 
     def more(self) -> Iterable[int]:
         """The calls whose sites are more than words that are columns."""
@@ -134,10 +152,31 @@ class CallSites(MutableMapping[int, Site]):
         self._sites[number] = Site()
 
     def __iter__(self) -> Iterator[int]:
-        return iter(sorted({*map(int, self.numbers), *self._sites}))
+        return iter(sorted(self._all()))
 
     def __len__(self) -> int:
-        return len({*map(int, self.numbers), *self._sites})
+        return len(self._all())
+
+    def _all(self) -> set[int]:
+        return {
+            *self._sites,
+            *(int(number) for piece in (self._alone, *self._pieces) for number in piece.get()[0]),
+        }
+
+
+def _between(columns: tuple[Any, ...], first: int, last: int) -> tuple[Any, Any, Any]:
+    begin, end = bisect_left(columns[0], first), bisect_right(columns[0], last)
+    numbers, offsets, targets = (column[begin:end] for column in columns)
+    return numbers, offsets, targets
+
+
+def _joined(found: Sequence[tuple[Any, ...]]) -> tuple[Any, Any, Any]:
+    """Columns of several pieces, in the order of the numbers."""
+    import numpy
+
+    numbers, offsets, targets = (numpy.concatenate(columns) for columns in zip(*found, strict=True))
+    order = numpy.argsort(numbers, kind="stable")
+    return numbers[order], offsets[order], targets[order]
 
 
 def _few(packed: bytes, numbers: array[int], ranges: Iterable[Range]) -> tuple[Any, Any, Any]:
@@ -190,8 +229,7 @@ class Census:
         others = []
         for value in source.objects_and_blocks("census"):
             if not isinstance(value, dict):
-                for numbers, words in value.census_words():
-                    self.calls.extend(numbers, words)
+                self.calls.take(value.census_words(), ranges)
                 continue
             found = value if isinstance(value, dict) and value.get("kind") == "call" else {}
             number, words = found.get("site"), found.get("words")

@@ -15,35 +15,45 @@ import os
 import resource
 import signal
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replay.engine.messages import Messages
+
+if TYPE_CHECKING:
+    from replay.planning.spans import Span
 
 _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
     """Entry point of the process. Exits 0 after a result, an error or a taken address was sent."""
-    request = json.loads(sys.stdin.buffer.read())
+    # While the request is still being made
+    import replay.engine.placing.memory
+    import replay.engine.relocation.shift  # noqa: F401
+
+    asked = sys.stdin.buffer.read()
+    if not asked:
+        os._exit(0)  # nobody needs this worker
+    request = json.loads(asked)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != request["parent"]:
         os._exit(1)
     # 1 and not 0: where core files go to a program (core_pattern with a pipe), Linux does not look at the limit unless
     # it is 1; a core file of one byte is none.
     resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
-    _die_first()
+    be_ended_first()
     messages = Messages(request["descriptor"])
     try:
-        _replay(request, messages)
+        carry_out(request, messages)
     except Exception as error:
-        _report(error, messages)
+        report(error, messages)
     if request.get("profile"):
         sys.exit(0)  # what a profiler does at exit must happen
     # The driver's own clean-up at exit may hang or crash after a kernel faulted, and nothing is left to be done.
     os._exit(0)
 
 
-def _die_first() -> None:
+def be_ended_first() -> None:
     """If the machine runs out of memory, this process is to be ended, and not somebody else's."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
@@ -52,7 +62,8 @@ def _die_first() -> None:
         pass  # no /proc, or not allowed: then the kernel decides by size
 
 
-def _report(error: Exception, messages: Messages) -> None:
+def report(error: Exception, messages: Messages) -> None:
+    """Send what ended the replay."""
     from replay.engine.placing.memory import AddressTaken
     from replay.errors import ReplayError
 
@@ -74,13 +85,27 @@ def _report(error: Exception, messages: Messages) -> None:
                              "next": "set REPLAY_TRACEBACK=1 and report what it prints", "code": 3})  # fmt: skip
 
 
-def _replay(request: dict[str, Any], messages: Messages) -> None:
+def hold_spans(request: dict[str, Any]) -> dict[Span, str]:
+    """Hold the captured addresses: those that cannot be, each with the reason."""
+    from dataclasses import replace
+
+    from replay.engine.placing.memory import hold
+    from replay.planning.spans import Span
+
+    spans = [Span(*fields) for fields in request["spans"]]
+    if not request.get("hold", True):
+        spans = [replace(span, held=False) for span in spans]
+    return hold(spans)
+
+
+def carry_out(request: dict[str, Any], messages: Messages, taken: dict[Span, str] | None = None) -> None:
+    """Do what the request asks, and send the result. taken: of addresses that are held already (`hold_spans`)."""
     if request.get("dry_run"):
         _look(request, messages)
         return
     from dataclasses import replace
 
-    from replay.engine.placing.memory import STAY_ADVICE, AddressTaken, hold
+    from replay.engine.placing.memory import STAY_ADVICE, AddressTaken
     from replay.engine.placing.pieces import TAKEN
     from replay.engine.relocation.shift import hold_targets, hold_variables
     from replay.errors import EngineError
@@ -90,7 +115,7 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
     spans = [Span(*fields) for fields in request["spans"]]
     if not request.get("hold", True):
         spans = [replace(span, held=False) for span in spans]
-    taken = hold(spans)
+    taken = hold_spans(request) if taken is None else taken
     in_use = [span for span, reason in taken.items() if reason == TAKEN]
     if len(taken) > len(in_use) and request.get("must_stay"):
         span, reason = next((span, reason) for span, reason in taken.items() if reason != TAKEN)

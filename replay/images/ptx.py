@@ -44,6 +44,7 @@ _BRACE = re.compile(r"([{}()])")
 _LINE_DIRECTIVE = re.compile(r"\s*\.(version|target|address_size|file|loc)\b([^\n]*)")
 _NAME = r"[A-Za-z_$%][\w$%]*"
 _ENTRY = re.compile(rf"\.entry\s+({_NAME})\s*(\((?:[^()]*)\))?(.*)\Z", re.DOTALL)
+_FUNCTION = re.compile(rf"\.(?:entry|func)\b\s*(?:\(([^()]*)\)\s*)?({_NAME})\s*(?:\(([^()]*)\))?", re.DOTALL)
 _VARIABLE = re.compile(r"(?<![\w$%.])\.(global|const)(?![\w$])(.*)\Z", re.DOTALL)
 _SHARED = re.compile(r"(?:^|[;{}])\s*\.shared(?![\w$:])([^;{}]*)")
 # Bound by name, and no memory of the module
@@ -160,6 +161,19 @@ def statements(text: str) -> Iterator[tuple[str, tuple[int, int] | None]]:
     rest = _COMMENTS.sub(" ", text[start:])
     if rest.strip():
         yield rest, None
+
+
+def function_of(header: str) -> tuple[str, list[str], list[str]] | None:
+    """(name, names of results, names of parameters) of the kernel or function that a statement declares; None for
+    another statement."""
+    match = _FUNCTION.search(header)
+    if match is None:
+        return None
+    results, parameters = (
+        [words[-1] for item in (part or "").split(",") if (words := item.partition("[")[0].split())]
+        for part in (match[1], match[3])
+    )
+    return match[2], results, parameters
 
 
 def _after_braces(text: str, position: int) -> int:

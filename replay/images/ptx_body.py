@@ -6,7 +6,9 @@ Untrusted input: nothing but `ImageError` is raised, and every pattern takes tim
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from replay.errors import ImageError
 from replay.images.model import Parameter
 from replay.images.ptx import read_ptx, statements
 from replay.records import dataclass
@@ -14,20 +16,27 @@ from replay.records import dataclass
 MAXIMUM_BODY_BYTES = 16 << 20  # of one kernel; the largest of a corpus of 4,740 has 33,363 instructions
 
 _PREFIX = re.compile(r"(?:\s|[{}]|[A-Za-z_$%][\w$%]*:(?!:))+")
-_INSTRUCTION = re.compile(r"(?:@!?\s*[\w$%]+\s+)?([a-z][a-z0-9_.:]*)\s*(.*)\Z", re.DOTALL)
-_OPERAND = re.compile(r"\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\s|()]+")
+_INSTRUCTION = re.compile(r"(?:@!?\s*([\w$%]+)\s+)?([a-z][a-z0-9_.:]*)\s*(.*)\Z", re.DOTALL)
+# None reaches past the next bracket of its kind, so that what is never closed is gone through once.
+_OPERAND = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}|\([^()]*\)|[^,\s|()]+")
+MAXIMUM_REGISTERS = 1024  # of an instruction; the largest has some 300
 _REGISTER_NAMES = re.compile(r"\.reg\s*((?:\.\w+\s*)+)(.*)\Z", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_$%][\w$%]*")
 _ENTRY_NAME = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)")
-_NOT_CODE = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\.loc\s[^\n]*", re.DOTALL)  # .loc has no semicolon
+# .loc has no semicolon
+_NOT_CODE = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\.loc[ \t][^\n]*", re.DOTALL)
+_NOT_LINE_END = re.compile(r"[^\n]")
 
 
 @dataclass(frozen=True)
 class Instruction:
-    """`ld.global.v2.f32 {%f1, %f2}, [%rd1+8];`: opcode with its modifiers, operands as written."""
+    """`@%p1 ld.global.v2.f32 {%f1, %f2}, [%rd1+8];`: opcode with its modifiers, operands as written, each by itself and
+    in one text; the register that guards it, "" for none."""
 
     opcode: tuple[str, ...]  # ("ld", "global", "v2", "f32")
     operands: tuple[str, ...]
+    written: str = ""
+    guard: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,20 +71,40 @@ def kernel_body(data: bytes, name: str) -> KernelBody | None:
 def _parsed(parameters: tuple[Parameter, ...], body: str) -> KernelBody:
     instructions: list[Instruction] = []
     registers: dict[str, str] = {}
-    for piece in _NOT_CODE.sub(" ", body).split(";"):
-        prefix = _PREFIX.match(piece)
-        piece = piece[prefix.end() :] if prefix else piece
-        if piece.startswith("."):
-            declaration = _REGISTER_NAMES.match(piece)
-            if declaration:
-                type_ = declaration[1].split(".")[-1].strip()
-                registers.update((found, type_) for found in _NAME.findall(declaration[2]))
-            continue
-        match = _INSTRUCTION.match(piece)
-        if match:
-            opcode = tuple(match[1].replace("::", ".").split("."))
-            instructions.append(Instruction(opcode, tuple(_OPERAND.findall(match[2]))))
+    for piece, _ in pieces_of(without_comments(body)):
+        if declaration := _REGISTER_NAMES.match(piece):
+            type_ = declaration[1].split(".")[-1].strip()
+            registers.update((found, type_) for found in _NAME.findall(declaration[2]))
+        elif instruction := instruction_of(piece):
+            instructions.append(instruction)
     return KernelBody(parameters, tuple(instructions), registers)
+
+
+def without_comments(text: str) -> str:
+    """With blanks where comments and source lines were: every line keeps its number."""
+    return _NOT_CODE.sub(lambda found: _NOT_LINE_END.sub(" ", found[0]), text)
+
+
+def pieces_of(body: str) -> Iterator[tuple[str, int]]:
+    """(text without labels and braces, number of the line where it begins, from 0) of what semicolons end."""
+    line = 0
+    for piece in body.split(";"):
+        prefix = _PREFIX.match(piece)
+        start = prefix.end() if prefix else 0
+        yield piece[start:], line + piece.count("\n", 0, start)
+        line += piece.count("\n")
+
+
+def instruction_of(piece: str) -> Instruction | None:
+    """None of what is no instruction. Raises ImageError for one with more registers than any has."""
+    match = None if piece.startswith(".") else _INSTRUCTION.match(piece)
+    if match is None:
+        return None
+    opcode = tuple(match[2].replace("::", ".").split("."))
+    operands = tuple(_OPERAND.findall(match[3]))
+    if len(match[3]) > MAXIMUM_REGISTERS and sum(len(names(item)) for item in operands) > MAXIMUM_REGISTERS:
+        raise ImageError(f"not a usable PTX: an instruction of more than {MAXIMUM_REGISTERS:,} registers")
+    return Instruction(opcode, operands, match[3], match[1] or "")
 
 
 def names(operand: str) -> list[str]:

@@ -28,7 +28,7 @@ _ADDRESS = {
     "mad": 3,
     "or": None,
 }
-MOVES = ("mov", "selp", "shfl")  # what leaves a value as it is
+MOVES = ("mov", "selp", "shfl", "movmatrix")  # what leaves a value as it is
 _ARITHMETIC = frozenset(
     (
         "abs", "add", "bfe", "clz", "copysign", "cos", "cvt", "div", "dp4a", "ex2", "fma", "lg2", "mad", "mad24", "max",
@@ -41,6 +41,7 @@ MAXIMUM_COPIES = 256  # of one value that are followed
 FLOATS = {
     "f16": "f16", "f16x2": "f16", "bf16": "bf16", "bf16x2": "bf16", "f32": "f32", "f32x2": "f32", "f64": "f64",
     "e4m3": "e4m3", "e4m3x2": "e4m3", "e4m3x4": "e4m3", "e5m2": "e5m2", "e5m2x2": "e5m2", "e5m2x4": "e5m2",
+    "tf32": "f32",  # which it is stored as
 }  # fmt: skip
 _WIDTHS = {f"{letter}{bits}": bits // 8 for letter in "bsu" for bits in (8, 16, 32, 64, 128)} | {
     "f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4, "f32": 4, "f64": 8, "f32x2": 8,
@@ -230,10 +231,23 @@ def _evidence(body: KernelBody) -> _Evidence:
 def said(instruction: Instruction) -> Iterator[tuple[str, str]]:
     """(register, element type) that an instruction computes with."""
     opcode, operands = instruction.opcode, instruction.operands
-    if opcode[0] not in _ARITHMETIC or not operands:
+    kind = opcode[0]
+    is_product = kind == "mma" or opcode[:2] == ("wmma", "mma")
+    if not (kind in _ARITHMETIC or is_product) or not operands:
         return
     types = [part for part in opcode[1:] if part in FLOATS or part in _WIDTHS]
     if not types:
+        return
+    if is_product:  # D, A, B and C; wmma says nothing of A and B where they are f16
+        factors = (
+            types[1:3]
+            if len(types) == 4
+            else ["f16", "f16"]
+            if kind == "wmma" and {*types} <= {"f16", "f32"}
+            else ["", ""]
+        )
+        for operand, type_ in zip(operands, (types[0], *factors, types[-1]), strict=False):
+            yield from _each([operand], type_)
         return
     first, last = types[0], types[-1]
     if opcode[0] in ("cvt", "set", "slct"):
@@ -246,7 +260,7 @@ def said(instruction: Instruction) -> Iterator[tuple[str, str]]:
 
 
 def _each(operands: Iterable[str], type_: str) -> Iterator[tuple[str, str]]:
-    found = FLOATS.get(type_) or (type_[0] if type_[0] in "su" else "")
+    found = FLOATS.get(type_) or (type_[:1] if type_[:1] in ("s", "u") else "")
     if found:
         for operand in operands:
             for register in names(operand):

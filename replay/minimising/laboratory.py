@@ -97,6 +97,22 @@ class Laboratory:
             next="`replay run` or `replay compare` show what it does",
         )  # fmt: skip
 
+    def go_on(self) -> None:
+        """Look at the output of an earlier command, which may have been replaced since, and the machine as well. Raises
+        GateFailed where it does not show the symptom."""
+        if self.best == self.source:
+            return
+        self.progress("looking at what is there")
+        why = ""
+        for _ in range(self.votes):
+            why = self.first.why_not(
+                self.symptom.look(Candidate(self.output, self.folder, _keep), self.first)
+            )
+            if not why:
+                return
+        raise GateFailed(f"does not show the symptom any more: {why}", where=self.output,
+                         next=f"remove it and {self.state.path.name} to begin again")  # fmt: skip
+
     def _first_look(self, window: int | None) -> Sighting:
         """As often as it takes to know how often it is shown."""
         candidate = Candidate(self.source, self.folder, _keep, window)

@@ -78,6 +78,8 @@ def minimise(
         if state.first is None:
             laboratory.begin(windows)
             state.save()
+        else:
+            laboratory.go_on()
         before = _counts(path, laboratory.cuts.window)
         passes = Passes(laboratory, _asked(options))
         reason = ""

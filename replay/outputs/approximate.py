@@ -9,6 +9,7 @@ allowance, not a proof, and is always shown. docs/cpu-driver-instructions.md has
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
 from replay.images.ptx_body import Instruction
@@ -40,17 +41,18 @@ BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
 }
 _CPU_DRIVER_RELATIVE = F32_ULP  # at most, of any of these
 _TENSOR = ("mma", "wmma", "wgmma", "tcgen05")
+# Of a matrix product whose inner dimension is this: a kernel's text does not say how often its loops turn.
+_PRODUCTS_OF_A_SUM = 16_384
+_SHAPE = re.compile(r"m\d+n\d+k(\d+)")
 
 
 @dataclass(frozen=True)
 class Use:
-    """One sort of operation in a kernel: how far two devices may be apart in it. bounded: whether a
-    document says so."""
+    """One sort of operation in a kernel: how far two devices may be apart in it."""
 
     text: str
     relative: float = 0.0
     absolute: float = 0.0
-    bounded: bool = True
 
 
 def uses(
@@ -83,16 +85,34 @@ def uses(
                 ),
             )
         elif opcode[0] in _TENSOR:
-            found.setdefault(
-                "tensor",
-                Use(f"tensor cores ({opcode[0]}), whose sums have no documented bound", bounded=False),
-            )
+            if sums := matrix_sums(opcode):
+                found.setdefault(sums.text, sums)
         elif len(opcode) > 1 and opcode[-1] in ("f32", "f64") and not {"rn", "rz", "rm", "rp"} & set(opcode):
             multiplies |= opcode[0] == "mul"
             adds |= opcode[0] in ("add", "sub")
     if multiplies and adds and captured_emulated != emulated:
         found["fused"] = Use("products and sums that ptxas may fuse", F32_ULP)
     return list(found.values())
+
+
+def matrix_sums(opcode: tuple[str, ...]) -> Use | None:
+    """Sums of matrix products, whose order is not documented: of f32 and f64 one unit for each instruction that a sum
+    goes through, since they may all be cut off to one side; of f16, which is rounded, the root of as many. None for
+    integers, and for what multiplies nothing."""
+    shape = next((found for part in opcode if (found := _SHAPE.fullmatch(part))), None)
+    multiplies = opcode[0] == "mma" or "mma" in opcode or "mma_async" in opcode
+    if not multiplies or (shape is None and opcode[0] != "tcgen05"):
+        return None
+    # The first type is that of the sum; tcgen05 has it in a descriptor.
+    type_ = next((part for part in opcode if part in ("f16", "f32", "f64", "s32")), "f32")
+    if opcode[0] == "tcgen05":
+        type_ = "f32"
+    if type_ == "s32":
+        return None
+    steps = _PRODUCTS_OF_A_SUM / (int(shape[1]) if shape else 16)
+    units = math.sqrt(steps) if type_ == "f16" else steps
+    text = f"sums of matrix products in {type_} ({opcode[0]}), of up to {_PRODUCTS_OF_A_SUM:,}"
+    return Use(text, absolute=units * _HALF_ULP[type_])
 
 
 def allowance(found: Iterable[Use]) -> Tolerance | None:

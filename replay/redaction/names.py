@@ -7,6 +7,7 @@ with its PTX is left out, and where there is no PTX, nothing is renamed.
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -20,6 +21,9 @@ from replay.snapshot.schema import Image, Kernel, all_of
 from replay.snapshot.windows import each_window
 
 _SHORTEST_PART = 4  # of a name, that is looked for inside of others
+_LONGEST_PREFIX = 16
+_LONGEST_NAME = 16 << 10  # that others may be part of; the longest of compilers have some 2,000 characters
+_MOST_PLACES = 200_000_000  # that parts are looked for at, in one text
 # In quotes nothing is a name; with a point or % it is an instruction, a type, a directive or a register.
 _TOKEN = re.compile(r'"[^"\n]*"|[\w$.%]+')
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
@@ -53,7 +57,7 @@ class Names:
             raise _only_machine_code(missing[0])
         prefix = "kernel_"
         while any(prefix in text for text in texts):
-            prefix = f"a_{prefix}"
+            prefix = f"a_{prefix}" if len(prefix) < _LONGEST_PREFIX else f"kernel_{secrets.token_hex(8)}_"
         made = cls({name: f"{prefix}{number}" for number, name in enumerate({**launched, **every}, 1)})
         for name, new in made.of.items():
             plain = launched.get(name) or name
@@ -66,10 +70,15 @@ class Names:
         parts = {part: new for part, new in parts.items() if len(part) >= _SHORTEST_PART}
         lengths = sorted({len(part) for part in parts}, reverse=True)
         known = dict(self.of)
+        left = _MOST_PLACES
 
         def instead(found: re.Match[str]) -> str:
+            nonlocal left
             token = found[0]
             if token not in known:
+                left -= len(token) * len(lengths)
+                if left < 0 or len(token) > _LONGEST_NAME and lengths:
+                    raise ImageError("too many and too long names, in which others may be hidden")
                 name, of_parameter, number = token.rpartition("_param_")
                 if name in self.of:
                     known[token] = f"{self.of[name]}{of_parameter}{number}"

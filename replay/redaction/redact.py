@@ -14,7 +14,7 @@ from replay.errors import FileError, GateFailed, UsageError
 from replay.inspection.exposure import exposure
 from replay.redaction.model import LEVELS, Proof, RedactedBuffer, Redaction
 from replay.redaction.names import Names
-from replay.redaction.noise import Noise
+from replay.redaction.noise.noise import Noise
 from replay.redaction.owners import binaries
 from replay.redaction.proof import Prover
 from replay.redaction.rewriting import Level, rewrite

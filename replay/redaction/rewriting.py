@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 from blake3 import blake3
@@ -25,7 +25,7 @@ from replay.redaction.names import Names, renamed_keys
 from replay.snapshot import schema
 from replay.snapshot.calls import CONSTANT_INPUTS
 from replay.snapshot.container import DIGEST_BYTES, SnapshotReader, SnapshotWriter
-from replay.snapshot.container.objects import BLOCK_KIND, CHUNK_KINDS, KINDS_IN_BLOCKS, in_block
+from replay.snapshot.container.objects import BLOCK_KIND, CHUNK_KINDS, KINDS_IN_BLOCKS, block_fields, in_block
 from replay.snapshot.extract import copy_contents
 from replay.snapshot.schema import (
     CHUNK_BYTES,
@@ -132,7 +132,9 @@ class _Rewriter:
         if kind == BLOCK_KIND:
             if all(map(_only_launches, value.get("templates", ()))):
                 others = [to_wire(self.call(from_wire(Call, item))) for item in value.get("others", ())]
-                yield kind, {**value, "others": others}
+                templates = [self._template(item) for item in value["templates"]]
+                kept = {name: value[name] for name in block_fields() if name in value}
+                yield kind, {**kept, "templates": templates, "others": others}
                 return
             for inner in KINDS_IN_BLOCKS:
                 for item in in_block(value, inner):
@@ -186,6 +188,12 @@ class _Rewriter:
     def _kernel(self, kernel: schema.Kernel) -> schema.Kernel:
         new = self._names.of.get(kernel.name)
         return kernel if new is None else replace(kernel, name=new, demangled=new)
+
+    def _template(self, template: dict[str, Any]) -> dict[str, Any]:
+        """One of `_only_launches`, of which the words that vary have their places."""
+        names = {item.name for item in fields(Call)}
+        kept = {name: value for name, value in template.items() if name in names}
+        return {**kept, "kernels": renamed_keys(template.get("kernels") or {}, self._names)}
 
     def call(self, call: Call) -> Call:
         """A call with other texts and contents."""

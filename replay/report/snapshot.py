@@ -43,7 +43,10 @@ SIGNALS = {2: "SIGINT", 6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV", 
 def render_info(info: SnapshotInfo, screen: Screen, needs: Requirements | None = None) -> str:
     """One screen: what was captured where, what the file holds, what a replay needs, what is missing."""
     first = f"{shown(info.path)}: snapshot, {size(info.file_bytes)}, format {info.format_version}"
-    parts = [heading(first if info.whole else f"{first}, INCOMPLETE", screen), fields(_facts(info), screen)]
+    parts = [
+        heading(first if info.whole else f"{first}, INCOMPLETE", screen),
+        fields(info_facts(info), screen),
+    ]
     if info.windows:
         parts += ["", render_windows(info.windows[:INFO_WINDOWS], screen)]
         if len(info.windows) > INFO_WINDOWS:
@@ -64,7 +67,8 @@ def render_info(info: SnapshotInfo, screen: Screen, needs: Requirements | None =
     return "\n".join(parts)
 
 
-def _facts(info: SnapshotInfo) -> list[tuple[str, str]]:
+def info_facts(info: SnapshotInfo) -> list[tuple[str, str]]:
+    """What `info` says of a snapshot, by name."""
     environment, summary = info.environment, info.summary
     pairs = []
     if not info.whole:

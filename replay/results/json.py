@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from replay.privacy import private_value
 from replay.results.documents import Document
 
 
@@ -34,11 +33,17 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+def _private(value: Any) -> Any:
+    from replay.privacy import private_value  # with patterns that take milliseconds to compile
+
+    return private_value(value)
+
+
 def document(kind: Document, value: Any, *, indent: int | None = 2) -> str:
     """One JSON document: `{"schema": ..., ...}` with the fields of `value`, a dataclass or a list; without `indent` on
     one line."""
     body = {kind.items: plain(value)} if kind.items else plain(value)
-    body = private_value(body) if kind.private else body
+    body = _private(body) if kind.private else body
     return json.dumps({"schema": kind.schema, **body}, indent=indent, ensure_ascii=True, allow_nan=False)
 
 
@@ -46,7 +51,7 @@ def streamed(kind: Document, items: Iterable[Any]) -> Iterator[str]:
     """Lines of a document that is a list, written item by item, one item a line."""
     head, separator = f'{{"schema": {json.dumps(kind.schema)}, {json.dumps(kind.items)}: [', ""
     for item in items:
-        value = private_value(plain(item)) if kind.private else plain(item)
+        value = _private(plain(item)) if kind.private else plain(item)
         text = json.dumps(value, ensure_ascii=True, allow_nan=False)
         if head:  # only now: what cannot be read at all leaves no beginning of a document
             yield head

@@ -89,12 +89,15 @@ class RunOptions:
 
 
 def run_snapshot(
-    path: str | os.PathLike[str], options: RunOptions, progress: Callable[[str], None] = lambda text: None
+    path: str | os.PathLike[str],
+    options: RunOptions,
+    progress: Callable[[str], None] = lambda text: None,
+    start: Callable[..., WorkerProcess] = WorkerProcess,
 ) -> schema.RunResult:
     """Replay the snapshot once in a worker and return its result, whether its outputs match or not.
 
-    progress: called with the step that the worker is at. Raises ReplayError: WorkerError when the worker died or hung,
-    EngineError when the snapshot cannot be replayed here.
+    progress: called with the step that the worker is at. start: makes the worker. Raises ReplayError: WorkerError when
+    the worker died or hung, EngineError when the snapshot cannot be replayed here.
     """
     begin_s = time.monotonic()
     driver = find_driver(options.variant.driver or options.driver)
@@ -156,7 +159,9 @@ def run_snapshot(
     log = WorkerLog(options.log_folder, "-".join(str(part) for part in parts if part is not None))
     try:
         with plan.request() as (request["variant"], inherited):
-            answer, given = _ask_workers(request, driver, options, progress, log, (*inherited, *opened), own)
+            answer, given = _ask_workers(
+                request, driver, options, progress, log, (*inherited, *opened), own, start
+            )
     except ReplayError as error:
         if error.where == whole:
             error.where = os.fspath(path)  # as it was named
@@ -218,6 +223,7 @@ def _ask_workers(
     log: WorkerLog,
     inherited: tuple[int, ...] = (),
     own: bool = False,
+    start: Callable[..., WorkerProcess] = WorkerProcess,
 ) -> tuple[dict[str, Any], list[str]]:
     """The result, and the layouts of the address spaces of all workers; but in the last one an address was taken.
     own: this user captured the snapshot, so that a worker without randomisation may follow."""
@@ -228,7 +234,7 @@ def _ask_workers(
         last = restarts >= MAXIMUM_RESTARTS or refusals >= MAXIMUM_REFUSALS
         request["relocate"] = last and options.relocate
         layout = order[restarts % len(order)]
-        worker = WorkerProcess(
+        worker = start(
             request,
             driver,
             options.timeout_s,

@@ -65,7 +65,8 @@ def application_facts(reader: SnapshotReader, environment: Environment | None) -
             times: Iterable[tuple[int, int]] = [(part.enter_ns, part.leave_ns)]
             gpu_times_ns += [] if part.gpu_ns is None else [part.gpu_ns]
         else:
-            times = zip(part.enter_ns, part.leave_ns, strict=True)
+            columns = part.columns
+            times = zip(columns.enter_ns, columns.leave_ns, strict=True)
             gpu_times_ns += part.gpu_ns.values()
         for enter_ns, leave_ns in times:
             if leave_ns:

@@ -18,11 +18,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from replay import interrupts, settings
-from replay.drivers import Driver
-from replay.engine.environment import worker_environment
+from replay.drivers import Driver, find_driver
+from replay.engine.environment import PACKAGES, worker_environment
 from replay.engine.placing import layouts
 from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, WorkerError
 from replay.records import dataclass
@@ -32,8 +32,88 @@ MAXIMUM_RESULT_BYTES = 256 << 20  # of one message
 _LOG_LINES = 40
 _CPU_DRIVER = "replay CPU driver: "  # how the built-in driver's messages begin
 
-# The worker must find the same modules as this process, whatever the current folder holds.
-_BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from replay.engine.worker import main; main()"
+# The worker must find the same modules as this process, whatever the current folder holds. Python starts faster without
+# its module `site`, which executes what packages ask for: that is done only where one of ours is not found without it.
+_BOOTSTRAP = """
+import sys
+class Site:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {packages}:
+            sys.meta_path.remove(Site)
+            import site, importlib.util
+            site.main()
+            sys.path[:] = {path!r}
+            return importlib.util.find_spec(name)
+sys.meta_path.append(Site)
+sys.path[:], sys.prefix, sys.exec_prefix = {path!r}, {prefix!r}, {exec_prefix!r}
+from replay.engine.worker import main
+main()
+"""
+
+
+class Started(NamedTuple):
+    """A worker process that waits for its request. descriptor: of its messages, as it knows it; read_end: as this
+    process does. asked: its environment and the layout that it should get; layout: what it got."""
+
+    process: subprocess.Popen[bytes]
+    descriptor: int
+    read_end: int
+    asked: tuple[dict[str, str], str]
+    layout: str
+
+    def end(self) -> None:
+        """Nothing of its process group is left afterwards."""
+        os.close(self.read_end)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # start_new_session made it the leader of its group
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+def start(environment: dict[str, str], layout: str, inherited: tuple[int, ...] = ()) -> Started:
+    """Raises OSError."""
+    read_end, write_end = os.pipe()
+    path = [entry for entry in sys.path if entry]
+    bootstrap = _BOOTSTRAP.format(
+        path=path, prefix=sys.prefix, exec_prefix=sys.exec_prefix, packages=("replay", *PACKAGES)
+    )
+    try:
+        with layouts.started_in(layout) as given:
+            process = subprocess.Popen(
+                [sys.executable, "-S", "-c", bootstrap],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                pass_fds=(write_end, *inherited),
+                start_new_session=True,
+            )
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    return Started(process, write_end, read_end, (environment, layout), given)
+
+
+_ahead: list[Started] = []  # at most one
+
+
+def start_ahead(driver: str | None) -> None:
+    """Start the first worker of a command while the command itself still reads what to ask of it: of one that is
+    confined, of no variant. `end_ahead` follows; the worker ends with this process, too, and where another kind of
+    worker is needed."""
+    with contextlib.suppress(ReplayError, OSError), interrupts.held():
+        _ahead.append(start(worker_environment(find_driver(driver)), layouts.ORDER[0]))
+
+
+def end_ahead() -> None:
+    """End the worker that was started ahead and not needed."""
+    while _ahead:
+        _ahead.pop().end()
 
 
 @dataclass
@@ -64,49 +144,44 @@ class WorkerProcess:
 
     def run(self) -> dict[str, Any] | None:
         """The worker's result; None when an address was taken and another worker should try. Raises ReplayError."""
-        read_end, write_end = os.pipe()
-        process = None
+        started = None
         try:
             try:
                 with interrupts.held():  # a worker that nobody knows of would go on
-                    process = self._start(write_end)
+                    started = self._start()
             except OSError as error:
                 raise WorkerError(
                     f"the worker cannot be started ({error.strerror})", where=sys.executable
                 ) from None
-            finally:
-                os.close(write_end)
-            answer = self._watch(process, read_end)
+            self._ask(started)
+            answer = self._watch(started.process, started.read_end)
             if self.request.get("profile"):
-                self._let_end(process)
+                self._let_end(started.process)
             return answer
         finally:
             with interrupts.held():
-                os.close(read_end)
-                if process is not None:
-                    _end(process)
+                if started is not None:
+                    started.end()
 
-    def _start(self, write_end: int) -> subprocess.Popen[bytes]:
-        request = {**self.request, "parent": os.getpid(), "descriptor": write_end}
-        path = [entry for entry in sys.path if entry]
-        with layouts.started_in(self.layout) as self.layout:
-            process = subprocess.Popen(
-                [sys.executable, "-c", _BOOTSTRAP.format(path=path)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env={
-                    **worker_environment(self.driver, self.request.get("confine", True)),
-                    **self.environment,
-                },
-                pass_fds=(write_end, *self.inherited),
-                start_new_session=True,
-            )
-        assert process.stdin is not None
+    def _start(self) -> Started:
+        environment = {
+            **worker_environment(self.driver, self.request.get("confine", True)),
+            **self.environment,
+        }
+        if _ahead and not self.inherited and _ahead[0].asked == (environment, self.layout):
+            started = _ahead.pop()
+        else:
+            end_ahead()
+            started = start(environment, self.layout, self.inherited)
+        self.layout = started.layout
+        return started
+
+    def _ask(self, started: Started) -> None:
+        request = {**self.request, "parent": os.getpid(), "descriptor": started.descriptor}
+        assert started.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died at once; the watch will say how
-            process.stdin.write(json.dumps(request).encode())
-            process.stdin.close()
-        return process
+            started.process.stdin.write(json.dumps(request).encode())
+            started.process.stdin.close()
 
     def _watch(self, process: subprocess.Popen[bytes], read_end: int) -> dict[str, Any] | None:
         assert process.stdout is not None
@@ -237,15 +312,6 @@ class WorkerProcess:
             where=self.request["snapshot"],
             next=advice.get(signal.Signals(-status)) if -status in list(signal.Signals) else None,
         )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Nothing of the worker's process group is left afterwards."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)  # start_new_session made it the leader of its group
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
 
 
 def _error(message: dict[str, Any], said: list[str]) -> ReplayError:

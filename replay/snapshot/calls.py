@@ -8,19 +8,19 @@ that repeat one of a few calls are kept as columns (`Repeats`), and become a `Ca
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any, Protocol, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 from replay.api.functions import by_symbol
 from replay.api.parts import CONFIG_ATTRIBUTES, PARAMETER_LAYOUT, PARAMETERS, part_key
 from replay.api.vocabulary import Effect, Function, Keep, Role, Work
-from replay.records import dataclass
+from replay.snapshot.kept import Kept
 from replay.snapshot.schema import Call, from_wire
 
 SHORTEST = 4  # calls that are worth columns
@@ -31,62 +31,98 @@ _LARGEST = (1 << 63) - 1
 _Key = tuple[Any, ...]
 
 
-@dataclass
+class Columns(NamedTuple):
+    """Of calls that repeat. which: number of the template; starts: where its parameters begin, as long as the
+    template's, and where the last ones end. numbers ascend."""
+
+    which: array[int]
+    numbers: array[int]
+    enter_ns: array[int]
+    leave_ns: array[int]
+    starts: array[int]
+    parameters: bytearray
+
+
 class Repeats:
     """Calls one after another, all successful, each like one of `templates` but for its number, times and parameters.
 
-    which: number of the template; starts: where its parameters begin, as long as the template's, and where the last
-    ones end. numbers ascend. gpu_ns: of those that were timed, by place. Complete when `places` is asked for.
+    gpu_ns: of those that were timed, by place. first, last: the lowest and the highest number.
     """
 
-    templates: list[Call] = field(default_factory=list)
-    which: array[int] = field(default_factory=lambda: array("I"))
-    numbers: array[int] = field(default_factory=lambda: array("q"))
-    enter_ns: array[int] = field(default_factory=lambda: array("q"))
-    leave_ns: array[int] = field(default_factory=lambda: array("q"))
-    starts: array[int] = field(default_factory=lambda: array("q", [0]))
-    parameters: bytearray = field(default_factory=bytearray)
-    gpu_ns: dict[int, int] = field(default_factory=dict)
+    def __init__(self, templates: list[Call], columns: Columns, gpu_ns: dict[int, int]) -> None:
+        self.templates, self.gpu_ns = templates, gpu_ns
+        self.first, self.last = columns.numbers[0], columns.numbers[-1]
+        self._count, self._kept = len(columns.which), Kept(*columns)
+
+    @property
+    def columns(self) -> Columns:
+        """All of them, for a while: who goes through a window holds those of one part at a time."""
+        return Columns(*self._kept.get())
 
     def __len__(self) -> int:
-        return len(self.which)
+        return self._count
 
     def call(self, at: int) -> Call:
         """The call at a place."""
-        template = self.templates[self.which[at]]
-        inputs, begin, end = template.inputs, self.starts[at], self.starts[at + 1]
+        return self._call(self.columns, at)
+
+    def calls(self) -> Iterator[Call]:
+        """All of them."""
+        columns = self.columns
+        return (self._call(columns, at) for at in range(len(self)))
+
+    def _call(self, columns: Columns, at: int) -> Call:
+        template = self.templates[columns.which[at]]
+        inputs, begin, end = template.inputs, columns.starts[at], columns.starts[at + 1]
         if PARAMETERS in inputs:
-            inputs = {**inputs, PARAMETERS: bytes(self.parameters[begin:end])}
-        return replace(template, number=self.numbers[at], enter_ns=self.enter_ns[at],
-                       leave_ns=self.leave_ns[at], gpu_ns=self.gpu_ns.get(at), inputs=inputs)  # fmt: skip
+            inputs = {**inputs, PARAMETERS: bytes(columns.parameters[begin:end])}
+        return replace(template, number=columns.numbers[at], enter_ns=columns.enter_ns[at],
+                       leave_ns=columns.leave_ns[at], gpu_ns=self.gpu_ns.get(at), inputs=inputs)  # fmt: skip
+
+    def found(self, ordered: Sequence[int]) -> list[int]:
+        """The places of the calls that have one of these numbers, which ascend."""
+        begin, end = bisect_left(ordered, self.first), bisect_right(ordered, self.last)
+        if begin == end:
+            return []
+        numbers = self.columns.numbers
+        places = ((number, bisect_left(numbers, number)) for number in ordered[begin:end])
+        return [at for number, at in places if numbers[at] == number]
 
     def places(self) -> list[tuple[int, int, int, int]]:
         """Of each template that occurs, in the order of the first places: its number, the places of its first and its
         last call, and how many there are."""
         return self._places
 
+    def firsts(self) -> list[Call]:
+        """The first call of each of `places`."""
+        return self._firsts
+
+    @cached_property
+    def _firsts(self) -> list[Call]:
+        return [self.call(first) for _, first, _, _ in self._places]
+
     @cached_property
     def _places(self) -> list[tuple[int, int, int, int]]:
-        count, places = Counter(self.which), range(len(self))
-        last = dict(zip(self.which, places, strict=True))
-        first = dict(zip(reversed(self.which), reversed(places), strict=True))
+        which, places = self.columns.which, range(len(self))
+        count, last = Counter(which), dict(zip(which, places, strict=True))
+        first = dict(zip(reversed(which), reversed(places), strict=True))
         found = [(template, first[template], last[template], count[template]) for template in count]
         return sorted(found, key=itemgetter(1))
 
     def part(self, begin: int, end: int) -> Repeats:
         """The calls from one place to before another."""
-        first, last = self.starts[begin], self.starts[end]
-        starts = self.starts[begin : end + 1]
-        return Repeats(
-            self.templates,
-            self.which[begin:end],
-            self.numbers[begin:end],
-            self.enter_ns[begin:end],
-            self.leave_ns[begin:end],
+        of = self.columns
+        first, last = of.starts[begin], of.starts[end]
+        starts = of.starts[begin : end + 1]
+        columns = Columns(
+            of.which[begin:end],
+            of.numbers[begin:end],
+            of.enter_ns[begin:end],
+            of.leave_ns[begin:end],
             array("q", [start - first for start in starts]) if first else starts,
-            self.parameters[first:last],
-            timed(self.gpu_ns, begin, end),
+            of.parameters[first:last],
         )
+        return Repeats(self.templates, columns, timed(self.gpu_ns, begin, end))
 
     def without(self, places: Sequence[int]) -> Iterator[Call | Repeats]:
         """All calls, those at these places, which ascend, by themselves."""
@@ -142,7 +178,7 @@ class Calls(Sequence[Call]):
             if isinstance(part, Call):
                 yield part
             else:
-                yield from map(part.call, range(len(part)))
+                yield from part.calls()
 
     def kinds(self) -> Iterator[Call]:
         """Every call by itself, and of those that repeat the first of each template: all there is to know but for
@@ -151,7 +187,7 @@ class Calls(Sequence[Call]):
             if isinstance(part, Call):
                 yield part
             else:
-                yield from (part.call(first) for _, first, _, _ in part.places())
+                yield from part.firsts()
 
     def chosen(self, numbers: Collection[int]) -> Iterator[Call]:
         """Every call by itself, and of those that repeat the ones of these numbers."""
@@ -160,11 +196,7 @@ class Calls(Sequence[Call]):
             if isinstance(part, Call):
                 yield part
                 continue
-            first, last = bisect_right(ordered, part.numbers[0] - 1), bisect_right(ordered, part.numbers[-1])
-            for number in ordered[first:last]:
-                at = bisect_right(part.numbers, number) - 1
-                if part.numbers[at] == number:
-                    yield part.call(at)
+            yield from map(part.call, part.found(ordered))
 
     def apart(self, numbers: Collection[int]) -> Calls:
         """The same calls, those of these numbers by themselves."""
@@ -174,9 +206,7 @@ class Calls(Sequence[Call]):
             if isinstance(part, Call):
                 parts.append(part)
                 continue
-            first, last = bisect_right(ordered, part.numbers[0] - 1), bisect_right(ordered, part.numbers[-1])
-            found = ((number, bisect_right(part.numbers, number) - 1) for number in ordered[first:last])
-            parts += part.without([at for number, at in found if part.numbers[at] == number])
+            parts += part.without(part.found(ordered))
         return Calls(parts)
 
 
@@ -225,40 +255,47 @@ class _Building:
     """Calls that repeat, as far as they were read."""
 
     def __init__(self) -> None:
-        self._repeats = Repeats()
+        self._templates: list[Call] = []
+        self._columns = Columns(
+            array("I"), array("q"), array("q"), array("q"), array("q", [0]), bytearray()
+        )
+        self._gpu_ns: dict[int, int] = {}
         self._number_of: dict[int, int] = {}  # of a template, by its id
         self._last = -1
 
     def takes(self, template: Call, value: dict[str, Any]) -> bool:
         """Add a call like a template; False where it does not come after the others, is not sound, or they are many."""
-        repeats, number = self._repeats, value.get("number")
+        columns, number = self._columns, value.get("number")
         enter_ns, leave_ns, gpu_ns = value.get("enter_ns", 0), value.get("leave_ns", 0), value.get("gpu_ns")
         for word in (number, enter_ns, leave_ns):
             if type(word) is not int or not 0 <= word <= _LARGEST:
                 return False
-        full = len(repeats.which) >= _LONGEST or len(repeats.parameters) > _LARGEST_PARAMETERS
+        full = len(columns.which) >= _LONGEST or len(columns.parameters) > _LARGEST_PARAMETERS
         if full or number <= self._last or not (gpu_ns is None or type(gpu_ns) is int):  # type: ignore[operator]
             return False
         which = self._number_of.get(id(template))
         if which is None:
-            which = self._number_of[id(template)] = len(repeats.templates)
-            repeats.templates.append(template)
+            which = self._number_of[id(template)] = len(self._templates)
+            self._templates.append(template)
         if gpu_ns is not None:
-            repeats.gpu_ns[len(repeats.which)] = gpu_ns
-        repeats.which.append(which)
-        repeats.numbers.append(number)  # type: ignore[arg-type]
-        repeats.enter_ns.append(enter_ns)
-        repeats.leave_ns.append(leave_ns)
-        repeats.parameters += value.get("inputs", {}).get(PARAMETERS, b"")
-        repeats.starts.append(len(repeats.parameters))
+            self._gpu_ns[len(columns.which)] = gpu_ns
+        columns.which.append(which)
+        columns.numbers.append(number)  # type: ignore[arg-type]
+        columns.enter_ns.append(enter_ns)
+        columns.leave_ns.append(leave_ns)
+        columns.parameters.extend(value.get("inputs", {}).get(PARAMETERS, b""))
+        columns.starts.append(len(columns.parameters))
         self._last = number  # type: ignore[assignment]
         return True
 
     def done(self) -> Iterator[Call | Repeats]:
-        if len(self._repeats) >= SHORTEST:
-            yield self._repeats
+        if not self._columns.which:
+            return
+        repeats = Repeats(self._templates, self._columns, self._gpu_ns)
+        if len(repeats) >= SHORTEST:
+            yield repeats
         else:
-            yield from map(self._repeats.call, range(len(self._repeats)))
+            yield from repeats.calls()
 
 
 CONSTANT_INPUTS = (PARAMETER_LAYOUT, part_key("config", 0), CONFIG_ATTRIBUTES)

@@ -10,7 +10,7 @@ import numpy as np
 
 from replay.api.parts import PARAMETERS
 from replay.errors import DamagedError
-from replay.snapshot.calls import SHORTEST, Repeats, timed
+from replay.snapshot.calls import SHORTEST, Columns, Repeats, timed
 from replay.snapshot.container.blocks import ARGUMENTS, OTHER, Block, filled
 from replay.snapshot.schema import INLINE_BYTES, Call, from_wire
 
@@ -102,16 +102,15 @@ class _Columns:
             _array("q", column[begin:end], "<i8")
             for column in (block.numbers, block.enter_ns, block.leave_ns)
         )
-        return Repeats(
-            self._templates,
+        columns = Columns(
             _array("I", self._which[begin:end], "<u4"),
             numbers,
             enter_ns,
             leave_ns,
             _array("q", self._starts[begin : end + 1] - first, "<i8"),
             bytearray(self._parameters[first:last].tobytes()),
-            timed(block.gpu_ns, begin, end),
         )
+        return Repeats(self._templates, columns, timed(block.gpu_ns, begin, end))
 
     def _single(self, row: int) -> dict[str, Any]:
         return self._block.call_of(row, self._varying[int(self._block.template_of[row])])

@@ -88,6 +88,8 @@ class FolderStore:
             raise self._error(error) from None
         for prefix in prefixes:
             try:
+                if (self.folder / prefix).is_symlink():
+                    continue  # into another store, of which this one's snapshots say nothing
                 entries = sorted(os.scandir(self.folder / prefix), key=lambda entry: entry.name)
             except OSError:
                 continue  # a file, or none of ours
@@ -119,7 +121,7 @@ class FolderStore:
         """Remove temporary files that were last written before a time."""
         for path in self.folder.glob(f"[0-9a-f][0-9a-f]/.*{SUFFIX}"):
             with suppress(OSError):
-                if path.lstat().st_mtime < before_s:
+                if not path.parent.is_symlink() and path.lstat().st_mtime < before_s:
                     path.unlink()
 
     def _read(self, digest: bytes, length: int) -> bytes | None:

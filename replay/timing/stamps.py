@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from statistics import median
+
+from replay.timing.statistics import median
 
 STAMP_BYTES = 32  # of one multiprocessor: u64 nanoseconds, u64 cycles, u32 taken, padding
 _STAMP = struct.Struct("<QQII8x")

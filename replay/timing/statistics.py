@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from replay.results.run.timing import TimeSummary
 
@@ -31,6 +31,14 @@ def summarize(samples_ns: Sequence[float]) -> TimeSummary:
         upper_quartile_ns=float(quantile(ordered, 0.75)),
         noise=math.sqrt(variance) / mean if mean > 0 else 0.0,
     )
+
+
+def median(values: Iterable[float]) -> float:
+    """Of at least one value. The standard library's module would be imported for this alone, with fractions, decimals
+    and random numbers, in each command and each worker."""
+    ordered = sorted(values)
+    high = len(ordered) // 2
+    return ordered[high] if len(ordered) % 2 else (ordered[high - 1] + ordered[high]) / 2
 
 
 def quantile(ordered: Sequence[float], fraction: float) -> float:

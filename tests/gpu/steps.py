@@ -46,6 +46,7 @@ from checks.surroundings import (  # noqa: E402
     matrix_step,
     packages_step,
     tensor_map_step,
+    tensor_memory_step,
     texture_step,
 )
 from machine import REPOSITORY, Machine  # noqa: E402
@@ -80,6 +81,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "faults": fault_step,
     "instructions": instruction_step,
     "matrices": matrix_step,
+    "tensor-memory": tensor_memory_step,
     "errors": error_step,
     "overhead": overhead_step,
     "shift": shift_steps,

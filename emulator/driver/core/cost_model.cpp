@@ -38,6 +38,13 @@ double noise_factor(uint64_t launch_number) {
   return factor(settings().noise, launch_number) * factor(settings().process_noise, process_draw);
 }
 
+const cost::MatrixRates &rates_of(int sm) {
+  const cost::MatrixRates *found = cost::matrix_rates;
+  for (const cost::MatrixRates &row : cost::matrix_rates)
+    found = row.sm <= sm ? &row : found;
+  return *found;
+}
+
 } // namespace
 
 uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, const GridShape &grid,
@@ -57,10 +64,10 @@ uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, co
                 of_class(InstructionClass::special_function) + of_class(InstructionClass::atomic);
   double weighted = static_cast<double>(counters.warp_instructions) + (cost::slow_class_weight - 1) * slow;
   double compute = weighted * share / issue_per_cycle / cost::clock_ghz;
+  const cost::MatrixRates &rates = rates_of(settings().compute_capability.sm());
   double matrix_cycles = 0;
   for (size_t kind = 0; kind < matrix_kinds; ++kind)
-    matrix_cycles +=
-        static_cast<double>(counters.matrix_products[kind]) / cost::matrix_products_per_cycle[kind];
+    matrix_cycles += static_cast<double>(counters.matrix_products[kind]) / rates.products_per_cycle[kind];
   double matrix = matrix_cycles * share / cost::clock_ghz;
   uint64_t wavefronts = 0, requests = 0;
   for (const SharedCounters &kind : counters.shared)

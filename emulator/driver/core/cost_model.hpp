@@ -25,8 +25,22 @@ constexpr double copy_ns = 1000;           // fixed part of a copy or a fill
 constexpr uint64_t sector_bytes = 32;
 constexpr double slow_class_weight =
     4.0; // float64, conversion, special_function, atomic: a quarter of the rate
-// Products of matrices that a multiprocessor finishes in a cycle, by MatrixKind.
-constexpr double matrix_products_per_cycle[matrix_kinds] = {1024, 512, 64, 2048, 2048, 4096, 16384};
+// Products of matrices that a multiprocessor finishes in a cycle, by MatrixKind: the peak rates of dense
+// matrices that NVIDIA's papers of each generation give, divided by multiprocessors and clock. A kind that a
+// generation has not is as fast as the next wider one. Compute capabilities from `sm` on, to the next row.
+struct MatrixRates {
+  int sm;
+  double products_per_cycle[matrix_kinds];
+};
+constexpr MatrixRates matrix_rates[] = {
+    // half, tf32, float64, float8, float4, int8, int4, bit
+    {0, {512, 512, 32, 512, 512, 1024, 2048, 8192}},        // V100, T4
+    {80, {1024, 512, 64, 1024, 1024, 2048, 4096, 16384}},   // A100
+    {86, {512, 128, 2, 1024, 1024, 1024, 2048, 8192}},      // RTX 3090, L40
+    {90, {2048, 1024, 128, 4096, 4096, 4096, 4096, 4096}},  // H100
+    {100, {4096, 2048, 64, 8192, 16384, 8192, 8192, 8192}}, // B200
+    {120, {512, 128, 2, 1024, 2048, 1024, 1024, 1024}},     // RTX 5090
+};
 } // namespace cost
 
 // How a grid meets the multiprocessors.

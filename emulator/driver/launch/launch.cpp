@@ -141,6 +141,8 @@ Outcome KernelOperation::run(uint64_t number) const {
   request.shared_unit_bytes = where->device.architecture.shared_unit_bytes();
   request.exact_shared = settings().exact_shared;
   request.interleave = settings().interleave;
+  request.deferred = settings().deferred;
+  request.deferred_seed = settings().deferred_seed;
   request.record_touched = !settings().touched.empty();
   std::shared_ptr<MemoryMap> memory;
   {
@@ -236,7 +238,6 @@ void require_cluster(const Function &function, const Device &device, LaunchShape
 // the function that it calls: people know their program by these names, not by the opcode.
 static std::string missing_feature(std::string_view unsupported) {
   static constexpr std::pair<std::string_view, std::string_view> features[] = {
-      {"tcgen05.", "tensor memory"},
       {"mma.sp", "sparse matrices"},
       {"wgmma.mma_async.sp", "sparse matrices"},
       {"tex.", "textures"},
@@ -255,7 +256,7 @@ static std::string missing_feature(std::string_view unsupported) {
   if (unsupported.find("cudaCDP") != std::string_view::npos ||
       unsupported.find("cudaLaunchDevice") != std::string_view::npos ||
       unsupported.find("cudaGetParameterBuffer") != std::string_view::npos)
-    return "; it needs dynamic parallelism, which this driver has not";
+    return "; it is a part of dynamic parallelism that this driver has not";
   return "";
 }
 

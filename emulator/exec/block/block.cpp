@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "exec/block/pending.hpp"
 #include "exec/block/specials.hpp"
 
 namespace emulator {
@@ -11,6 +12,8 @@ namespace emulator {
 namespace {
 
 constexpr size_t row_alignment = 64;
+// Where asynchronous operations may be done at any moment: after which another warp runs.
+constexpr uint64_t instructions_per_moment = 32;
 
 } // namespace
 
@@ -34,6 +37,11 @@ void Block::prepare(const Launch &of, Worker &by) {
   registers.resize(register_bytes * of.warps_per_block, row_alignment);
   shared.resize(of.shared_end_bytes, of.shared_end_bytes ? ptx::most_alignment : row_alignment);
   local.resize(local_bytes * lanes_per_warp * of.warps_per_block, alignment);
+  if (of.request->deferred) {
+    fenced_shared.resize(shared.size(), row_alignment);
+    if (!program.product_rows.empty())
+      fenced_registers.resize(registers.size(), row_alignment);
+  }
   warps.clear();
   warps.resize(of.warps_per_block);
   for (uint32_t w = 0; w < of.warps_per_block; ++w) {
@@ -94,9 +102,14 @@ void Block::start(uint64_t linear_index) {
   position[1] = static_cast<uint32_t>(linear_index / grid.x % grid.y);
   position[2] = static_cast<uint32_t>(linear_index / grid.x / grid.y);
   live_threads = launch->threads_per_block;
-  for (Barrier &barrier : barriers)
-    barrier = Barrier{};
+  for (; open_barriers; open_barriers &= open_barriers - 1)
+    barriers[first_lane(open_barriers)] = Barrier{};
   std::memset(shared.data(), 0, shared.size());
+  for (const Buffer *fenced : {&fenced_shared, &fenced_registers})
+    if (fenced->size() != 0)
+      std::memset(fenced->data(), 0, fenced->size());
+  if (tensor_memory)
+    tensor_memory->start();
   for (uint32_t w = 0; w < warps.size(); ++w) {
     uint32_t threads = std::min(lanes_per_warp, launch->threads_per_block - w * lanes_per_warp);
     warps[w].start(threads == lanes_per_warp ? ~uint32_t{0} : (uint32_t{1} << threads) - 1);
@@ -109,7 +122,9 @@ void Block::start(uint64_t linear_index) {
 Block::State Block::run(int64_t instructions_per_warp) {
   // Warps that meet at a barrier again and again never use up a budget of their own.
   const int64_t most = instructions_per_warp * static_cast<int64_t>(warps.size());
-  const uint64_t steps = launch->request->interleave;
+  const bool in_moments = pending && pending->has_seed();
+  const uint64_t interleave = launch->request->interleave;
+  const uint64_t steps = in_moments && interleave == 0 ? instructions_per_moment : interleave;
   spent = 0;
   passed_barrier = false;
   while (live_threads != 0) {
@@ -120,6 +135,8 @@ Block::State Block::run(int64_t instructions_per_warp) {
       progress = true;
       warp.run(instructions_per_warp, steps);
       spent += instructions_per_warp - warp.budget + 1;
+      if (in_moments)
+        pending->pass_moment();
       exhausted |= steps == 0 && !warp.ready.empty();
     }
     if (live_threads != 0 && (exhausted || (progress && spent >= most)))
@@ -155,7 +172,7 @@ const Instruction *Block::arrive(Warp &warp, const Instruction *i) {
            first);
     barrier.expected = threads;
   }
-  barrier.open = true;
+  open_barriers |= uint32_t{1} << id;
   barrier.arrived += counted && warp.active == warp.live ? lanes_per_warp : warp.active_lanes();
   if (i->c != no_offset) {
     uint32_t on = warp.predicate(i->c) & warp.active;
@@ -172,12 +189,18 @@ const Instruction *Block::arrive(Warp &warp, const Instruction *i) {
   return next;
 }
 
+void Block::fence_registers(const Warp &warp) {
+  for (const RowRange &row : launch->program->product_rows)
+    std::memcpy(fenced_row(warp, row.offset), warp.registers + row.offset, row.row_bytes);
+}
+
 void Block::complete(uint32_t id) {
   Barrier &barrier = barriers[id];
-  if (!barrier.open || barrier.arrived < (barrier.expected ? barrier.expected : live_threads))
+  if (barrier.arrived < (barrier.expected ? barrier.expected : live_threads))
     return;
   Barrier done = barrier;
   barrier = Barrier{};
+  open_barriers &= ~(uint32_t{1} << id);
   passed_barrier = true;
   for (Warp &warp : warps) {
     size_t kept = 0;
@@ -205,8 +228,21 @@ void Block::complete(uint32_t id) {
 
 void Block::threads_left(uint32_t count) {
   live_threads -= count;
-  for (uint32_t id = 0; id < barriers_per_block && live_threads != 0; ++id)
-    complete(id);
+  if (live_threads == 0 && tensor_memory && !tensor_memory->allocations().empty()) {
+    const TensorMemory::Allocation &left = tensor_memory->allocations().front();
+    fail(*left.warp, left.by, LaunchStatus::illegal_instruction,
+         "the block ends with tensor memory that was never deallocated: " + std::to_string(left.count) +
+             " columns from column " + std::to_string(left.column) + " on, allocated",
+         0);
+  }
+  for (uint32_t open = live_threads ? open_barriers : 0; open; open &= open - 1)
+    complete(first_lane(open));
+}
+
+TensorMemory &Block::tensor() {
+  if (!tensor_memory)
+    tensor_memory = std::make_unique<TensorMemory>();
+  return *tensor_memory;
 }
 
 } // namespace emulator

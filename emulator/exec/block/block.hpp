@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/block/tensor_memory.hpp"
 #include "exec/warp/warp.hpp"
 
 namespace emulator {
@@ -12,7 +13,6 @@ namespace emulator {
 struct Barrier {
   uint32_t arrived = 0;  // threads; whole warps count as 32 when a count is given
   uint32_t expected = 0; // 0: all threads that have not exited
-  bool open = false;     // somebody has arrived
   bool all = true;       // .red.and
   bool any = false;      // .red.or
   uint32_t ones = 0;     // .red.popc
@@ -34,6 +34,7 @@ private:
 };
 
 struct Cluster;
+class PendingOperations;
 
 struct Block {
   enum class State : uint8_t { done, exhausted, stuck };
@@ -43,10 +44,16 @@ struct Block {
   Cluster *cluster = nullptr; // for handlers alone: no block calls it
   std::vector<Warp> warps;
   Barrier barriers[barriers_per_block];
+  uint32_t open_barriers = 0; // bit b: somebody has arrived at barrier b; the others are as they began
   Buffer registers, shared, local;
+  // Where asynchronous operations are deferred: what of shared memory, and of registers that wgmma takes, they
+  // see, which a fence has made visible to them or they have written themselves.
+  Buffer fenced_shared, fenced_registers;
+  PendingOperations *pending = nullptr; // of the cluster
   uint64_t index = 0;        // linear
   uint32_t position[3] = {}; // %ctaid
   uint32_t live_threads = 0;
+  std::unique_ptr<TensorMemory> tensor_memory; // from its first use on
 
   // Takes the memory it needs; once, then any number of blocks run in it, one after the other.
   void prepare(const Launch &of, Worker &by);
@@ -60,6 +67,13 @@ struct Block {
 
   const Instruction *arrive(Warp &warp, const Instruction *i);
   void threads_left(uint32_t count);
+  TensorMemory &tensor();
+
+  // The bytes of a row that wgmma takes as it sees them.
+  uint8_t *fenced_row(const Warp &warp, uint32_t offset) const {
+    return fenced_registers.data() + (warp.registers - registers.data()) + offset;
+  }
+  void fence_registers(const Warp &warp);
 
 private:
   void complete(uint32_t id);

@@ -1,6 +1,9 @@
 #include "exec/block/cluster.hpp"
 
 #include <cstdio>
+#include <cstring>
+
+#include "exec/block/pending.hpp"
 
 namespace emulator {
 
@@ -16,12 +19,26 @@ uint64_t blocks_per_cluster(const LaunchRequest &request) {
   return uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z;
 }
 
+Cluster::Cluster() = default;
+Cluster::~Cluster() = default;
+
+void cluster_position(const LaunchRequest &request, uint64_t cluster, uint32_t (&position)[3]) {
+  const Dim3 &grid = request.grid, &size = request.cluster;
+  uint64_t columns = grid.x / size.x, rows = grid.y / size.y;
+  position[0] = static_cast<uint32_t>(cluster % columns * size.x);
+  position[1] = static_cast<uint32_t>(cluster / columns % rows * size.y);
+  position[2] = static_cast<uint32_t>(cluster / columns / rows * size.z);
+}
+
 void Cluster::prepare(const Launch &of, Worker &by) {
   launch = &of;
+  if (of.request->deferred)
+    pending = std::make_unique<PendingOperations>(of.request->deferred_seed);
   for (uint64_t rank = 0; rank < blocks_per_cluster(*of.request); ++rank) {
     blocks.push_back(std::make_unique<Block>());
     blocks.back()->prepare(of, by);
     blocks.back()->cluster = this;
+    blocks.back()->pending = pending.get();
   }
 }
 
@@ -29,12 +46,18 @@ void Cluster::start(uint64_t linear_index) {
   index = linear_index;
   arrived_ = 0;
   vain_wakes_ = 0;
+  if (pending)
+    pending->start(index);
+  if (blocks.size() == 1) {
+    blocks[0]->start(linear_index);
+    return;
+  }
   const Dim3 &grid = launch->request->grid, &size = launch->request->cluster;
-  uint64_t columns = grid.x / size.x, rows = grid.y / size.y;
-  uint64_t x = index % columns * size.x, y = index / columns % rows * size.y,
-           z = index / columns / rows * size.z;
+  uint32_t first[3];
+  cluster_position(*launch->request, index, first);
   for (uint64_t rank = 0; rank < blocks.size(); ++rank) {
-    uint64_t at_x = x + rank % size.x, at_y = y + rank / size.x % size.y, at_z = z + rank / size.x / size.y;
+    uint64_t at_x = first[0] + rank % size.x, at_y = first[1] + rank / size.x % size.y,
+             at_z = first[2] + rank / size.x / size.y;
     blocks[rank]->start(at_x + grid.x * (at_y + grid.y * at_z));
   }
 }
@@ -56,14 +79,19 @@ bool Cluster::run(int64_t instructions_per_warp) {
       most += instructions_per_warp * static_cast<int64_t>(block->warps.size());
       done &= state == Block::State::done;
     }
-    if (done)
+    if (done) {
+      if (pending)
+        pending->finish_all();
       return true;
-    if (exhausted || spent > most)
+    }
+    if (exhausted || spent > most) {
+      finish_awaited(); // somebody may spin until those that wait get further
       return false;
+    }
     bool ready = false;
     for (auto &block : blocks)
       ready |= block->can_run();
-    if (!ready && !wake_in_vain())
+    if (!ready && !finish_awaited() && !wake_in_vain())
       report_deadlock();
   }
 }
@@ -110,6 +138,40 @@ void Cluster::phase_completed(uint64_t mbarrier) {
           false);
 }
 
+// One of the operations that lanes wait for through an mbarrier.
+bool Cluster::finish_awaited() {
+  if (!pending)
+    return false;
+  for (auto &block : blocks)
+    for (Warp &warp : block->warps)
+      for (const WaitingGroup &group : warp.waiting)
+        if (group.barrier == waits_for_mbarrier && pending->finish_for(group.awaited.address))
+          return true;
+  return false;
+}
+
+void Cluster::fence_shared() {
+  for (auto &block : blocks)
+    std::memcpy(block->fenced_shared.data(), block->shared.data(), block->fenced_shared.size());
+}
+
+uint64_t Cluster::fenced_distance(uint64_t address) const {
+  const Block *holder = pending ? block_at(address, 1) : nullptr;
+  return holder ? reinterpret_cast<uint64_t>(holder->fenced_shared.data()) - holder->warps[0].shared_base : 0;
+}
+
+uint64_t Cluster::distance_to_fenced(uint64_t address, uint64_t bytes) const {
+  uint64_t distance = fenced_distance(address);
+  bool same = distance == 0 || std::memcmp(reinterpret_cast<const void *>(address),
+                                           reinterpret_cast<const void *>(address + distance), bytes) == 0;
+  return same ? 0 : distance;
+}
+
+void Cluster::written_asynchronously(uint64_t address, uint64_t bytes) {
+  if (uint64_t distance = fenced_distance(address))
+    std::memcpy(reinterpret_cast<void *>(address + distance), reinterpret_cast<const void *>(address), bytes);
+}
+
 bool Cluster::wake_in_vain() {
   if (++vain_wakes_ > most_vain_wakes)
     return false;
@@ -129,6 +191,24 @@ uint64_t Cluster::generic_address(const Block &own, uint64_t shared_address) con
   if (shared_address >> rank_shift == 0 || rank >= blocks.size())
     return own.warps[0].shared_base + shared_address;
   return blocks[rank]->warps[0].shared_base + (shared_address & ((uint64_t{1} << rank_shift) - 1));
+}
+
+size_t Cluster::rank_of(const Block &block) const {
+  size_t rank = 0;
+  while (blocks[rank].get() != &block)
+    ++rank;
+  return rank;
+}
+
+Block *Cluster::peer_of(const Block &block) const {
+  size_t other = rank_of(block) ^ 1;
+  return other < blocks.size() ? blocks[other].get() : nullptr;
+}
+
+void Cluster::columns_released(Block &block) {
+  progressed();
+  for (Warp &warp : block.warps)
+    warp.wake([](const WaitingGroup &group) { return group.barrier == waits_for_tensor_memory; }, false);
 }
 
 const Block *Cluster::block_at(uint64_t address, uint64_t bytes) const {
@@ -165,7 +245,7 @@ void Cluster::report_deadlock() {
             live += other->live_threads;
           what += "at the barrier of the cluster, where " + std::to_string(arrived_) + " of " +
                   std::to_string(live) + " threads have arrived";
-        } else if (group.barrier == waits_for_mbarrier) {
+        } else if (group.awaited.describe) {
           what += "for " + group.awaited.describe(warp, group.awaited.address);
         } else if (group.barrier >= 0) {
           const Barrier &barrier = block->barriers[group.barrier];

@@ -7,9 +7,13 @@
 namespace emulator {
 
 struct Cluster {
+  Cluster();
+  ~Cluster();
+
   const Launch *launch = nullptr;
   std::vector<std::unique_ptr<Block>> blocks; // by %cluster_ctarank
   uint64_t index = 0;                         // linear, in the grid of clusters
+  std::unique_ptr<PendingOperations> pending; // nullptr: asynchronous operations are done where they are issued
 
   // Takes the memory it needs; once, then any number of clusters run in it, one after the other.
   void prepare(const Launch &of, Worker &by);
@@ -25,15 +29,32 @@ struct Cluster {
 
   // A generic address for one of .shared::cluster; see `rank_shift`.
   uint64_t generic_address(const Block &own, uint64_t shared_address) const;
+  size_t rank_of(const Block &block) const;
+  // The other block of a pair of `tcgen05`: ranks that differ in the last bit. nullptr: there is none.
+  Block *peer_of(const Block &block) const;
   // The block whose shared memory holds [address, address + bytes), or nullptr.
   const Block *block_at(uint64_t address, uint64_t bytes) const;
 
+  // fence.proxy.async: asynchronous operations see shared memory as it is now.
+  void fence_shared();
+  // What to add to [address, address + bytes) for an asynchronous operation that is issued now: it reads what
+  // was fenced, if something else is there. 0 where nothing is deferred.
+  uint64_t distance_to_fenced(uint64_t address, uint64_t bytes) const;
+  // From an address in shared memory to where asynchronous operations see it; 0 where nothing is deferred.
+  uint64_t fenced_distance(uint64_t address) const;
+  // An asynchronous operation has written there.
+  void written_asynchronously(uint64_t address, uint64_t bytes);
+
   [[noreturn]] void report_timeout();
+
+  // Columns of tensor memory have become free.
+  void columns_released(Block &block);
 
 private:
   // Somebody got further: what waits for an mbarrier has not waited in vain.
   void progressed() { vain_wakes_ = 0; }
   bool wake_in_vain();
+  bool finish_awaited();
   [[noreturn]] void report_deadlock();
 
   uint32_t arrived_ = 0; // threads at barrier.cluster
@@ -43,6 +64,9 @@ private:
 // In .shared::cluster, an address below 2^24 is in the block's own shared memory; above that bit is the
 // rank of a block plus one. mapa makes such addresses.
 constexpr uint32_t rank_shift = 24;
+
+// %ctaid of the first block of a cluster.
+void cluster_position(const LaunchRequest &request, uint64_t cluster, uint32_t (&position)[3]);
 
 // How many blocks a cluster of this launch has.
 uint64_t blocks_per_cluster(const LaunchRequest &request);

@@ -65,6 +65,8 @@ template <typename T> uint32_t lanes_with(const Warp &w, const T *values) {
 
 namespace control {
 
+const Instruction *stop(Warp &, const Instruction *i) { return i; }
+
 const Instruction *guarded(Warp &w, const Instruction *i) {
   uint32_t group = w.active;
   if (i->guard != no_offset) {

@@ -5,6 +5,7 @@
 
 namespace emulator::control {
 
+const Instruction *stop(Warp &w, const Instruction *i);    // answers `i`: what Instruction::follow ends with
 const Instruction *guarded(Warp &w, const Instruction *i); // a guard, a rounding mode, or both around `inner`
 const Instruction *fall_through(Warp &w, const Instruction *i); // ends a basic block: accounts for it
 const Instruction *join(Warp &w, const Instruction *i);

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "exec/control/device_launch.hpp"
 #include "exec/control/print.hpp"
 
 namespace emulator {
@@ -71,6 +72,22 @@ void run_service(Warp &w, const Instruction *i, const Callee &callee) {
     case CalleeKind::free:
       if (uint64_t address = argument<uint64_t>(w, callee, lane, 0))
         w.launch->memory->device_free(address);
+      break;
+    case CalleeKind::parameter_buffer: {
+      auto grid = argument<Dim3>(w, callee, lane, 1), block = argument<Dim3>(w, callee, lane, 2);
+      give_back<uint64_t>(w, callee, lane,
+                          parameter_buffer(w, lane, argument<uint64_t>(w, callee, lane, 0), grid, block,
+                                           argument<uint32_t>(w, callee, lane, 3)));
+      break;
+    }
+    case CalleeKind::launch:
+      give_back<uint32_t>(w, callee, lane,
+                          launch_from_device(w, i, lane, argument<uint64_t>(w, callee, lane, 0),
+                                             argument<uint64_t>(w, callee, lane, 1)));
+      break;
+    case CalleeKind::last_error:
+    case CalleeKind::peek_error:
+      give_back<uint32_t>(w, callee, lane, last_device_error(w, lane, callee.kind == CalleeKind::last_error));
       break;
     case CalleeKind::assertfail:
       report_assertion(w, i, callee);

@@ -1,4 +1,4 @@
-// What device code may call without bringing the code along: vprintf, malloc, free, __assertfail.
+// What device code may call without bringing the code along: vprintf, malloc, free, __assertfail, launches.
 #pragma once
 
 #include "exec/warp/warp.hpp"

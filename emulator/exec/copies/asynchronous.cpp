@@ -1,9 +1,12 @@
 #include "exec/copies/asynchronous.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "exec/access/access.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/copies/deferred.hpp"
 #include "exec/copies/extra_operands.hpp"
 #include "exec/copies/mbarrier.hpp"
 
@@ -13,6 +16,7 @@ namespace {
 
 // The PTX ISA: bulk copies are multiples of 16 bytes between addresses that are multiples of 16.
 constexpr uint32_t bulk_alignment = 16;
+constexpr uint32_t most_stored_bytes = 32; // st.async.v4 of 64 bits
 
 bool is_global(const Warp &w, uint64_t address) { return !w.block->cluster->block_at(address, 1); }
 
@@ -96,60 +100,116 @@ void combine_element(Operator op, ptx::Type type, uint64_t to, const void *from)
   }
 }
 
+namespace {
+
+// One lane's part of a cp.async.
+struct Copy {
+  uint64_t to = 0, from = 0;
+  uint32_t wanted = 0; // bytes of the source: zeros after them
+};
+
+Copy copy_of(Warp &w, const Instruction *i, uint32_t lane, uint32_t bytes, uint32_t ignored) {
+  Copy c;
+  c.to = operand<uint64_t>(w, i, 0, lane);
+  c.from = operand<uint64_t>(w, i, 1, lane);
+  c.wanted = has(w, i, 2) ? operand<uint32_t>(w, i, 2, lane) : bytes;
+  if (c.wanted > bytes)
+    fail(w, i, LaunchStatus::illegal_instruction,
+         "cp.async of " + std::to_string(c.wanted) + " bytes into " + std::to_string(bytes), lane);
+  if (ignored >> lane & 1)
+    c.wanted = 0;
+  if (c.to % bytes != 0)
+    misaligned(w, i, lane, c.to, bytes);
+  if (c.from % bytes != 0)
+    misaligned(w, i, lane, c.from, bytes);
+  check_access(w, i, lane, c.to, bytes, true);
+  if (c.wanted != 0)
+    check_access(w, i, lane, c.from, c.wanted, false);
+  return c;
+}
+
+void perform(const Copy &c, uint32_t bytes) {
+  uint8_t *place = reinterpret_cast<uint8_t *>(c.to);
+  if (c.wanted != 0)
+    std::memcpy(place, reinterpret_cast<const void *>(c.from), c.wanted);
+  std::memset(place + c.wanted, 0, bytes - c.wanted);
+}
+
+} // namespace
+
 const Instruction *copy(Warp &w, const Instruction *i) {
   uint32_t bytes = static_cast<uint32_t>(i->immediate);
   uint32_t ignored = has(w, i, 3) ? w.predicate(w.program->extra[i->extra + 3]) : 0;
   uint64_t sources[lanes_per_warp];
   uint32_t reading = 0;
+  PendingOperations *pending = w.block->pending;
+  std::vector<Copy> later(pending ? lanes_per_warp : 0);
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
-    uint64_t to = operand<uint64_t>(w, i, 0, lane), from = operand<uint64_t>(w, i, 1, lane);
-    uint32_t wanted = has(w, i, 2) ? operand<uint32_t>(w, i, 2, lane) : bytes;
-    if (wanted > bytes)
-      fail(w, i, LaunchStatus::illegal_instruction,
-           "cp.async of " + std::to_string(wanted) + " bytes into " + std::to_string(bytes), lane);
-    if (ignored >> lane & 1)
-      wanted = 0;
-    if (to % bytes != 0)
-      misaligned(w, i, lane, to, bytes);
-    if (from % bytes != 0)
-      misaligned(w, i, lane, from, bytes);
-    check_access(w, i, lane, to, bytes, true);
-    uint8_t *place = reinterpret_cast<uint8_t *>(to);
-    if (wanted != 0) {
-      check_access(w, i, lane, from, wanted, false);
-      std::memcpy(place, reinterpret_cast<const void *>(from), wanted);
+    Copy c = copy_of(w, i, lane, bytes, ignored);
+    if (c.wanted != 0) {
       reading |= uint32_t{1} << lane;
-      sources[lane] = from;
+      sources[lane] = c.from;
     }
-    std::memset(place + wanted, 0, bytes - wanted);
+    if (pending)
+      later[lane] = c;
+    else
+      perform(c, bytes);
   }
   if (reading)
     count_global(w, sources, reading, bytes, false);
+  if (pending) {
+    PendingOperation operation;
+    operation.warp = &w;
+    operation.lanes = w.active;
+    operation.track = Track::copies;
+    operation.finish = [bytes, copies = std::move(later)](uint32_t lanes) {
+      for (; lanes; lanes &= lanes - 1)
+        perform(copies[first_lane(lanes)], bytes);
+    };
+    pending->issue(std::move(operation));
+  }
   return i + 1;
 }
 
 const Instruction *copy_bulk(Warp &w, const Instruction *i) {
+  Cluster &cluster = *w.block->cluster;
+  PendingOperations *pending = i->immediate == at_once ? nullptr : w.block->pending;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
-    uint64_t to = operand<uint64_t>(w, i, 0, lane), from = operand<uint64_t>(w, i, 1, lane);
+    uint64_t from = operand<uint64_t>(w, i, 1, lane);
     uint32_t bytes = bulk_bytes(w, i, lane);
     uint64_t signal = has(w, i, 3) ? operand<uint64_t>(w, i, 3, lane) : 0;
+    uint16_t mask = has(w, i, 5) ? operand<uint16_t>(w, i, 5, lane) : 0xffff;
+    Deliveries to(w, i, 4, lane, operand<uint64_t>(w, i, 0, lane), signal);
     check_range(w, i, lane, from, bytes, false);
-    auto deliver = [&](uint64_t destination, uint64_t mbarrier) {
-      check_range(w, i, lane, destination, bytes, true);
-      if (has(w, i, 5)) {
-        uint16_t mask = operand<uint16_t>(w, i, 5, lane);
-        for (uint32_t b = 0; b < bytes; ++b)
-          if (mask >> (b % 16) & 1)
-            reinterpret_cast<uint8_t *>(destination)[b] = reinterpret_cast<const uint8_t *>(from)[b];
-      } else if (bytes != 0) {
-        std::memmove(reinterpret_cast<void *>(destination), reinterpret_cast<const void *>(from), bytes);
+    for (const Delivery &each : to)
+      check_range(w, i, lane, each.to, bytes, true);
+    auto deliver = [=, &w, &cluster](const uint8_t *contents) {
+      for (const Delivery &each : to) {
+        uint8_t *place = reinterpret_cast<uint8_t *>(each.to);
+        if (mask != 0xffff) {
+          for (uint32_t b = 0; b < bytes; ++b)
+            if (mask >> (b % 16) & 1)
+              place[b] = contents[b];
+        } else if (bytes != 0) {
+          std::memmove(place, contents, bytes);
+        }
+        cluster.written_asynchronously(each.to, bytes);
+        if (each.mbarrier)
+          mbarrier::complete_bytes(w, i, lane, each.mbarrier, bytes);
       }
-      if (mbarrier)
-        mbarrier::complete_bytes(w, i, lane, mbarrier, bytes);
     };
-    deliver_to_blocks(w, i, 4, lane, to, signal, deliver);
+    const uint8_t *source = reinterpret_cast<const uint8_t *>(from);
+    if (!pending) {
+      deliver(source);
+      continue;
+    }
+    source += cluster.distance_to_fenced(from, bytes);
+    defer(
+        w, *pending, lane, signal ? Track::signalled : Track::bulk, to.signals(),
+        [source, bytes](std::vector<uint8_t> &contents) { contents.assign(source, source + bytes); },
+        deliver);
   }
   return i + 1;
 }
@@ -158,16 +218,31 @@ const Instruction *reduce_bulk(Warp &w, const Instruction *i) {
   Operator op = static_cast<Operator>(i->immediate & 0xff);
   ptx::Type type = static_cast<ptx::Type>(i->immediate >> 8);
   uint32_t size = ptx::size_bytes(type);
+  Cluster &cluster = *w.block->cluster;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     uint64_t to = operand<uint64_t>(w, i, 0, lane), from = operand<uint64_t>(w, i, 1, lane);
+    uint64_t signal = has(w, i, 3) ? operand<uint64_t>(w, i, 3, lane) : 0;
     uint32_t bytes = bulk_bytes(w, i, lane);
     check_range(w, i, lane, from, bytes, false);
     check_range(w, i, lane, to, bytes, true);
-    for (uint32_t b = 0; b < bytes; b += size)
-      combine_element(op, type, to + b, reinterpret_cast<const void *>(from + b));
-    if (has(w, i, 3))
-      mbarrier::complete_bytes(w, i, lane, operand<uint64_t>(w, i, 3, lane), bytes);
+    auto deliver = [=, &w, &cluster](const uint8_t *contents) {
+      for (uint32_t b = 0; b < bytes; b += size)
+        combine_element(op, type, to + b, contents + b);
+      cluster.written_asynchronously(to, bytes);
+      if (signal)
+        mbarrier::complete_bytes(w, i, lane, signal, bytes);
+    };
+    const uint8_t *source = reinterpret_cast<const uint8_t *>(from);
+    if (!w.block->pending) {
+      deliver(source);
+      continue;
+    }
+    source += cluster.distance_to_fenced(from, bytes);
+    defer(
+        w, *w.block->pending, lane, signal ? Track::signalled : Track::bulk, {signal},
+        [source, bytes](std::vector<uint8_t> &contents) { contents.assign(source, source + bytes); },
+        deliver);
   }
   return i + 1;
 }
@@ -176,19 +251,125 @@ const Instruction *store(Warp &w, const Instruction *i) {
   Operator op = static_cast<Operator>(i->immediate & 0xff);
   ptx::Type type = static_cast<ptx::Type>(i->immediate >> 8 & 0xff);
   uint32_t size = ptx::size_bytes(type), count = static_cast<uint32_t>(i->immediate >> 16);
+  Cluster &cluster = *w.block->cluster;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     uint64_t to = operand<uint64_t>(w, i, 0, lane);
+    uint64_t signal = has(w, i, 1) ? operand<uint64_t>(w, i, 1, lane) : 0;
     if (to % (size * count) != 0)
       misaligned(w, i, lane, to, size * count);
     check_access(w, i, lane, to, size * count, true);
-    for (uint32_t e = 0; e < count; ++e) {
-      const uint8_t *row = w.registers + w.program->extra[i->extra + 2 + e];
-      combine_element(op, type, to + e * size, row + lane * size);
+    std::array<uint8_t, most_stored_bytes> values{};
+    for (uint32_t e = 0; e < count; ++e)
+      std::memcpy(values.data() + e * size,
+                  w.registers + w.program->extra[i->extra + 2 + e] + lane * size, size);
+    auto deliver = [=, &w, &cluster](uint32_t) {
+      for (uint32_t e = 0; e < count; ++e)
+        combine_element(op, type, to + e * size, values.data() + e * size);
+      cluster.written_asynchronously(to, uint64_t{size} * count);
+      if (signal)
+        mbarrier::complete_bytes(w, i, lane, signal, uint64_t{size} * count);
+    };
+    // Without an mbarrier it is a store like others, which nothing but the order of memory tells of.
+    if (!w.block->pending || !signal) {
+      deliver(0);
+      continue;
     }
-    if (has(w, i, 1))
-      mbarrier::complete_bytes(w, i, lane, operand<uint64_t>(w, i, 1, lane), uint64_t{size} * count);
+    PendingOperation operation;
+    operation.warp = &w;
+    operation.lanes = uint32_t{1} << lane;
+    operation.signals = {signal};
+    operation.finish = deliver;
+    w.block->pending->issue(std::move(operation));
   }
+  return i + 1;
+}
+
+namespace {
+
+constexpr uint32_t warps_of_group = 4;
+
+// The first of the warps that multiply together with this one.
+Warp *warpgroup_of(const Warp &w) { return &w.block->warps[w.index / warps_of_group * warps_of_group]; }
+
+bool waits_for_others(const WaitingGroup &group) { return group.barrier == waits_for_warpgroup; }
+
+std::string describe_warpgroup(const Warp &w, uint64_t last) {
+  for (const Warp *other = warpgroup_of(w); other <= &w.block->warps.back(); ++other)
+    if (uint32_t groups = w.block->pending->groups_of_warp(*other, Track::products); groups < last)
+      return "for warp " + std::to_string(other->index) + " of its warpgroup, which has committed " +
+             std::to_string(groups) + " groups of products, not " + std::to_string(last);
+  return "for its warpgroup";
+}
+
+} // namespace
+
+const Instruction *commit(Warp &w, const Instruction *i) {
+  Track track = static_cast<Track>(i->immediate);
+  w.block->pending->commit(w, track, w.active);
+  for (uint32_t k = 0; track == Track::products && k < warps_of_group; ++k)
+    if (w.index / warps_of_group * warps_of_group + k < w.block->warps.size())
+      warpgroup_of(w)[k].wake(waits_for_others, false);
+  return i + 1;
+}
+
+const Instruction *wait_for_products(Warp &w, const Instruction *i) {
+  PendingOperations &pending = *w.block->pending;
+  pending.pass_moment();
+  uint32_t groups = pending.groups_of_warp(w, Track::products), staying = static_cast<uint32_t>(i->immediate);
+  if (groups <= staying)
+    return w.go_to(i + 1);
+  Warp *first = warpgroup_of(w);
+  Warp *end = std::min(first + warps_of_group, w.block->warps.data() + w.block->warps.size());
+  for (Warp *other = first; other != end; ++other)
+    if (pending.groups_of_warp(*other, Track::products) < groups - staying) {
+      const Instruction *stopped = w.wait_at_barrier(i, waits_for_warpgroup);
+      w.waiting.back().awaited = {groups - staying, nullptr, describe_warpgroup};
+      return stopped;
+    }
+  for (Warp *other = first; other != end; ++other)
+    pending.finish_groups(*other, Track::products, groups - staying);
+  return w.go_to(i + 1);
+}
+
+const Instruction *wait(Warp &w, const Instruction *i) {
+  bool reading = i->immediate >> 8 & 1, all = i->immediate >> 9 & 1;
+  Track track = static_cast<Track>(i->immediate & 0xff);
+  if (all)
+    w.block->pending->wait_for_all(w, track, w.active);
+  else
+    w.block->pending->wait(w, track, w.active, static_cast<uint64_t>(i->immediate >> 16), reading);
+  return i + 1;
+}
+
+const Instruction *arrive_after_copies(Warp &w, const Instruction *i) {
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
+    uint32_t lane = first_lane(lanes);
+    uint64_t address = operand<uint64_t>(w, i, 0, lane);
+    bool counts = i->immediate != 0;
+    if (!counts)
+      mbarrier::add_arrival(w, i, lane, address);
+    PendingOperation operation;
+    operation.warp = &w;
+    operation.lanes = uint32_t{1} << lane;
+    operation.track = Track::copies;
+    operation.in_order = true;
+    operation.signals = {address};
+    operation.finish = [=, &w](uint32_t) { mbarrier::arrive_once(w, i, lane, address); };
+    w.block->pending->issue(std::move(operation));
+  }
+  return i + 1;
+}
+
+const Instruction *fence_shared(Warp &w, const Instruction *i) {
+  w.block->cluster->fence_shared();
+  w.block->pending->pass_moment();
+  return i + 1;
+}
+
+const Instruction *fence_registers(Warp &w, const Instruction *i) {
+  w.block->fence_registers(w);
+  w.block->pending->pass_moment();
   return i + 1;
 }
 

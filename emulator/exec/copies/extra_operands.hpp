@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "exec/access/access.hpp"
 #include "exec/block/cluster.hpp"
@@ -17,27 +18,46 @@ template <typename T> T operand(Warp &w, const Instruction *i, uint32_t place, u
   return w.row<T>(w.program->extra[i->extra + place])[lane];
 }
 
+struct Delivery {
+  uint64_t to = 0, mbarrier = 0;
+};
+
 // `.multicast::cluster` with its mask at `place`: to the same place in each block of the mask, and to the
-// mbarrier at the same place there. Without a mask, to `to` alone. deliver(destination, mbarrier).
-template <typename Deliver>
-void deliver_to_blocks(Warp &w, const Instruction *i, uint32_t place, uint32_t lane, uint64_t to,
-                       uint64_t mbarrier, Deliver deliver) {
-  if (!has(w, i, place)) {
-    deliver(to, mbarrier);
-    return;
+// mbarrier at the same place there. Without a mask, to `to` alone.
+class Deliveries {
+public:
+  Deliveries(Warp &w, const Instruction *i, uint32_t place, uint32_t lane, uint64_t to, uint64_t mbarrier) {
+    if (!has(w, i, place)) {
+      add({to, mbarrier});
+      return;
+    }
+    const Cluster &cluster = *w.block->cluster;
+    uint32_t mask = operand<uint16_t>(w, i, place, lane);
+    if (mask >> cluster.blocks.size())
+      fail(w, i, LaunchStatus::illegal_instruction, "a multicast to blocks that the cluster does not have",
+           lane);
+    const Block *holder = cluster.block_at(to, 1), *signalled = cluster.block_at(mbarrier, 8);
+    for (uint32_t rank = 0; rank < cluster.blocks.size(); ++rank) {
+      uint64_t base = cluster.blocks[rank]->warps[0].shared_base;
+      if (mask >> rank & 1)
+        add({holder ? to - holder->warps[0].shared_base + base : to,
+             signalled ? mbarrier - signalled->warps[0].shared_base + base : mbarrier});
+    }
   }
-  const Cluster &cluster = *w.block->cluster;
-  uint32_t mask = operand<uint16_t>(w, i, place, lane);
-  if (mask >> cluster.blocks.size())
-    fail(w, i, LaunchStatus::illegal_instruction, "a multicast to blocks that the cluster does not have",
-         lane);
-  const Block *holder = cluster.block_at(to, 1), *signalled = cluster.block_at(mbarrier, 8);
-  for (uint32_t rank = 0; rank < cluster.blocks.size(); ++rank) {
-    uint64_t base = cluster.blocks[rank]->warps[0].shared_base;
-    if (mask >> rank & 1)
-      deliver(holder ? to - holder->warps[0].shared_base + base : to,
-              signalled ? mbarrier - signalled->warps[0].shared_base + base : mbarrier);
+  const Delivery *begin() const { return each_; }
+  const Delivery *end() const { return each_ + count_; }
+  std::vector<uint64_t> signals() const {
+    std::vector<uint64_t> result;
+    for (const Delivery &one : *this)
+      if (one.mbarrier)
+        result.push_back(one.mbarrier);
+    return result;
   }
-}
+
+private:
+  void add(Delivery one) { each_[count_++] = one; }
+  Delivery each_[16]; // blocks that a mask of 16 bits names
+  uint32_t count_ = 0;
+};
 
 } // namespace emulator

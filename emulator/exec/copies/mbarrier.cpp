@@ -5,6 +5,7 @@
 
 #include "exec/access/access.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/block/pending.hpp"
 
 namespace emulator::mbarrier {
 
@@ -176,7 +177,31 @@ void complete_bytes(Warp &w, const Instruction *i, uint32_t lane, uint64_t addre
   settle(w, address, s);
 }
 
+void add_arrival(Warp &w, const Instruction *i, uint32_t lane, uint64_t address) {
+  State s = load(w, i, lane, address);
+  if (s.pending == most)
+    fail(w, i, LaunchStatus::illegal_instruction, "an mbarrier with more than 2^20 - 1 arrivals to come", lane);
+  ++s.pending;
+  store(address, s);
+}
+
+void arrive_once(Warp &w, const Instruction *i, uint32_t lane, uint64_t address) {
+  State s = load(w, i, lane, address);
+  if (s.pending == 0)
+    fail(w, i, LaunchStatus::illegal_instruction, "mbarrier: 1 arrivals where 0 are missing", lane);
+  --s.pending;
+  settle(w, address, s);
+}
+
 const Instruction *test_wait(Warp &w, const Instruction *i) {
+  uint64_t asked = 0; // by the lane before
+  for (uint32_t missing = w.block->pending ? w.active & ~answers(w, i, w.active) : 0; missing;
+       missing &= missing - 1) {
+    uint64_t address = operand<uint64_t>(w, i, 0, first_lane(missing));
+    if (address != asked)
+      w.block->pending->finish_if_asked_before(address);
+    asked = address;
+  }
   put_answers(w, i, w.active);
   return i + 1;
 }

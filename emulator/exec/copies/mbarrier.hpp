@@ -25,6 +25,10 @@ enum Arrival : int64_t { drops = 1, completes_nothing = 2 };
 // `bytes` of an asynchronous copy have come, for lane `lane` of the warp.
 void complete_bytes(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, uint64_t bytes);
 
+// One more arrival to come in this phase; one arrival. For lane `lane` of the warp.
+void add_arrival(Warp &w, const Instruction *i, uint32_t lane, uint64_t address);
+void arrive_once(Warp &w, const Instruction *i, uint32_t lane, uint64_t address);
+
 // Arrivals that are still missing are in the low bits of a state.
 constexpr uint64_t pending_mask = 0xfffff;
 

@@ -8,6 +8,7 @@
 #include "exec/access/access.hpp"
 #include "exec/block/cluster.hpp"
 #include "exec/copies/asynchronous.hpp"
+#include "exec/copies/deferred.hpp"
 #include "exec/copies/extra_operands.hpp"
 #include "exec/copies/mbarrier.hpp"
 #include "exec/interface/tensor_map.hpp"
@@ -224,35 +225,53 @@ template <typename Move> void each_chunk(const Box &box, uint64_t base, uint64_t
 } // namespace
 
 const Instruction *load(Warp &w, const Instruction *i) {
+  PendingOperations *pending = w.block->pending;
+  Cluster &cluster = *w.block->cluster;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     Box box = box_of(w, i, lane);
-    std::vector<uint8_t> contents(box.bytes());
-    each_part(box, [&](uint32_t offset, uint64_t address, uint32_t elements, bool inside) {
-      uint32_t bytes = elements * box.element_bytes;
-      if (!inside) {
-        if (box.map.fill != 0)
-          refuse(w, i, lane, "elements outside of the tensor as NaN: which one is not documented");
-        return; // zeros
-      }
-      check_access(w, i, lane, address, bytes, false);
-      count_global_range(w, address, address + bytes, bytes, false);
-      std::memcpy(contents.data() + offset, reinterpret_cast<const void *>(address), bytes);
-    });
-    uint64_t to = operand<uint64_t>(w, i, shared, lane), waiting = operand<uint64_t>(w, i, signal, lane);
-    auto deliver = [&](uint64_t destination, uint64_t mbarrier) {
-      uint64_t base = shared_base_of(w, i, lane, destination, box, true);
-      each_chunk(box, base, destination,
-                 [&](uint32_t offset, uint8_t *at) { std::memcpy(at, contents.data() + offset, 16); });
-      mbarrier::complete_bytes(w, i, lane, mbarrier, box.bytes());
+    Deliveries to(w, i, blocks, lane, operand<uint64_t>(w, i, shared, lane),
+                  operand<uint64_t>(w, i, signal, lane));
+    auto take = [=, &w](std::vector<uint8_t> &contents) {
+      contents.resize(box.bytes());
+      each_part(box, [&](uint32_t offset, uint64_t address, uint32_t elements, bool inside) {
+        uint32_t bytes = elements * box.element_bytes;
+        if (!inside) {
+          if (box.map.fill != 0)
+            refuse(w, i, lane, "elements outside of the tensor as NaN: which one is not documented");
+          return; // zeros
+        }
+        check_access(w, i, lane, address, bytes, false);
+        count_global_range(w, address, address + bytes, bytes, false);
+        std::memcpy(contents.data() + offset, reinterpret_cast<const void *>(address), bytes);
+      });
     };
-    deliver_to_blocks(w, i, blocks, lane, to, waiting, deliver);
+    auto deliver = [=, &w, &cluster](const uint8_t *contents) {
+      for (const Delivery &each : to) {
+        uint64_t base = shared_base_of(w, i, lane, each.to, box, true);
+        uint64_t fenced = cluster.fenced_distance(each.to);
+        each_chunk(box, base, each.to, [&](uint32_t offset, uint8_t *at) {
+          std::memcpy(at, contents + offset, 16);
+          if (fenced)
+            std::memcpy(at + fenced, contents + offset, 16);
+        });
+        mbarrier::complete_bytes(w, i, lane, each.mbarrier, box.bytes());
+      }
+    };
+    if (pending) {
+      defer(w, *pending, lane, Track::signalled, to.signals(), take, deliver);
+    } else {
+      std::vector<uint8_t> contents;
+      take(contents);
+      deliver(contents.data());
+    }
   }
   return i + 1;
 }
 
 const Instruction *store(Warp &w, const Instruction *i) {
   auto op = static_cast<asynchronous::Operator>(i->immediate >> 8 & 0xff);
+  PendingOperations *pending = w.block->pending;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     Box box = box_of(w, i, lane);
@@ -260,21 +279,34 @@ const Instruction *store(Warp &w, const Instruction *i) {
       refuse(w, i, lane, "a reduction of elements of less than 32 bits, which this driver has not");
     uint64_t from = operand<uint64_t>(w, i, shared, lane);
     uint64_t base = shared_base_of(w, i, lane, from, box, false);
-    std::vector<uint8_t> contents(box.bytes());
-    each_chunk(box, base, from,
-               [&](uint32_t offset, const uint8_t *at) { std::memcpy(contents.data() + offset, at, 16); });
-    each_part(box, [&](uint32_t offset, uint64_t address, uint32_t elements, bool inside) {
-      if (!inside)
-        return; // goes nowhere
-      uint32_t bytes = elements * box.element_bytes;
-      check_access(w, i, lane, address, bytes, true);
-      count_global_range(w, address, address + bytes, bytes, true);
-      if (op == asynchronous::Operator::replace)
-        std::memcpy(reinterpret_cast<void *>(address), contents.data() + offset, bytes);
-      else
-        for (uint32_t b = 0; b < bytes; b += box.element_bytes)
-          asynchronous::combine_element(op, box.type, address + b, contents.data() + offset + b);
-    });
+    uint64_t distance = w.block->cluster->distance_to_fenced(from, box.bytes());
+    auto take = [=](std::vector<uint8_t> &contents) {
+      contents.resize(box.bytes());
+      each_chunk(box, base, from, [&](uint32_t offset, const uint8_t *at) {
+        std::memcpy(contents.data() + offset, at + distance, 16);
+      });
+    };
+    auto deliver = [=, &w](const uint8_t *contents) {
+      each_part(box, [&](uint32_t offset, uint64_t address, uint32_t elements, bool inside) {
+        if (!inside)
+          return; // goes nowhere
+        uint32_t bytes = elements * box.element_bytes;
+        check_access(w, i, lane, address, bytes, true);
+        count_global_range(w, address, address + bytes, bytes, true);
+        if (op == asynchronous::Operator::replace)
+          std::memcpy(reinterpret_cast<void *>(address), contents + offset, bytes);
+        else
+          for (uint32_t b = 0; b < bytes; b += box.element_bytes)
+            asynchronous::combine_element(op, box.type, address + b, contents + offset + b);
+      });
+    };
+    if (pending) {
+      defer(w, *pending, lane, Track::bulk, {}, take, deliver);
+    } else {
+      std::vector<uint8_t> contents;
+      take(contents);
+      deliver(contents.data());
+    }
   }
   return i + 1;
 }

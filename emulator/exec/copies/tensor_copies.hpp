@@ -1,5 +1,5 @@
-// Copies of boxes of tensors between global and shared memory, as tensor maps describe them. Like all
-// asynchronous copies they are done where they are issued.
+// Copies of boxes of tensors between global and shared memory, as tensor maps describe them. They are done
+// when all asynchronous copies are (asynchronous.hpp).
 #pragma once
 
 #include "exec/warp/warp.hpp"

@@ -1,10 +1,18 @@
 #include "exec/decode/assemble.hpp"
 
 #include "exec/control/control.hpp"
+#include "exec/decode/products.hpp"
 
 namespace emulator {
 
-Assembler::Assembler(const ValueTable &values, Program &program) : values_(values), program_(program) {
+namespace {
+// Handlers go on with the next instruction by a jump; where a compiler makes a call of it, this bounds the
+// stack that they take.
+constexpr size_t most_without_return = 1000;
+} // namespace
+
+Assembler::Assembler(const ValueTable &values, bool stepwise, Program &program)
+    : values_(values), stepwise_(stepwise), program_(program) {
   program_.accounts.emplace_back();
 }
 
@@ -22,6 +30,10 @@ void Assembler::add(FunctionCode &code, const LoweredFunction &function,
       meets[static_cast<size_t>(block.post_dominator)] = true;
   std::vector<uint32_t> block_of(function.code.size() + 1, 0);
   std::vector<size_t> block_begin(blocks.size(), 0);
+  std::vector<uint32_t> mentions(values_.values.size(), 0);
+  for (const Lowered &lowered : function.code)
+    for (const Reference &r : lowered.references)
+      ++mentions[r.value];
   struct Patch {
     size_t at;
     uint32_t code_index;
@@ -41,6 +53,7 @@ void Assembler::add(FunctionCode &code, const LoweredFunction &function,
     uint32_t count = 0;
     Account classes;
     std::vector<SharedAddress> addresses = shared_addresses(function, block);
+    std::vector<size_t> place_of(block.end - block.begin, SIZE_MAX);
     for (uint32_t k = block.begin; k < block.end; ++k) {
       const Lowered &lowered = function.code[k];
       block_of[k] = static_cast<uint32_t>(b);
@@ -62,7 +75,7 @@ void Assembler::add(FunctionCode &code, const LoweredFunction &function,
       }
       if (lowered.dropped)
         continue;
-      size_t index = append(instruction, lowered.source);
+      size_t index = place_of[k - block.begin] = append(instruction, lowered.source);
       if (lowered.flow == Flow::branch)
         patches.push_back({index, function.start_of_position[lowered.target], false});
       if (lowered.flow == Flow::table)
@@ -76,6 +89,8 @@ void Assembler::add(FunctionCode &code, const LoweredFunction &function,
     }
     if (count != 0)
       account(count, classes, function.code[block.end - 1].source);
+    if (!stepwise_)
+      join_products(program_, function, block, place_of, mentions);
   }
   auto begin_of = [&](uint32_t code_index) { return block_begin[block_of[code_index]]; };
   for (const Patch &patch : patches) {
@@ -143,7 +158,11 @@ void Assembler::fill(Instruction &instruction, const Lowered &lowered) {
 }
 
 void Assembler::link() {
-  for (Instruction &i : program_.code) {
+  std::vector<Instruction> &code = program_.code;
+  for (size_t k = 0; k < code.size(); ++k) {
+    Instruction &i = code[k];
+    bool returns = stepwise_ || i.handler == control::guarded || k % most_without_return == 0 || k + 1 == code.size();
+    i.follow = returns ? control::stop : code[k + 1].handler;
     auto resolve = [&](const Instruction *&pointer) {
       size_t index = reinterpret_cast<size_t>(pointer);
       pointer = index == 0 ? nullptr : program_.code.data() + (index - 1);

@@ -9,7 +9,8 @@ namespace emulator {
 
 class Assembler {
 public:
-  Assembler(const ValueTable &values, Program &program);
+  // `stepwise`: handlers return after each instruction.
+  Assembler(const ValueTable &values, bool stepwise, Program &program);
   // `blocks` and `tables` are those of `function`, whose values have their places.
   void add(FunctionCode &code, const LoweredFunction &function, const std::vector<BasicBlock> &blocks,
            const std::vector<std::vector<uint32_t>> &tables);
@@ -24,6 +25,7 @@ private:
   void fill(Instruction &instruction, const Lowered &lowered);
 
   const ValueTable &values_;
+  const bool stepwise_;
   Program &program_;
   std::vector<std::vector<size_t>> tables_; // positions in Program::code
 };

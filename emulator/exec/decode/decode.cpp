@@ -14,7 +14,7 @@ using ptx::Space;
 // What CUDA allows is 32,764; anything far beyond it is a damaged text.
 constexpr uint64_t most_parameter_bytes = 1 << 16;
 
-void decode(const ptx::Function &kernel, Layout layout, bool fuse_multiply_add, Program &program) {
+void decode(const ptx::Function &kernel, Layout layout, const CodeForm &form, Program &program) {
   std::vector<Unit> units = find_units(*layout.module, kernel);
   for (const Unit &unit : units) {
     layout.function_index[unit.function] = static_cast<uint32_t>(program.functions.size());
@@ -31,28 +31,34 @@ void decode(const ptx::Function &kernel, Layout layout, bool fuse_multiply_add, 
   std::vector<std::vector<std::vector<uint32_t>>> tables;
   for (size_t u = 0; u < units.size(); ++u) {
     Lowering lowering(*units[u].body, static_cast<uint32_t>(u), layout, values, program);
-    if (fuse_multiply_add)
+    if (form.fuse_multiply_add)
       lowering.fuse();
+    if (form.defer)
+      lowering.defer();
     lowered.push_back(lowering.lower());
     tables.push_back(lowering.tables());
   }
-  Assembler assembler(values, program);
+  Assembler assembler(values, form.stepwise, program);
   uint32_t end = values.place_shared(program, 0);
   for (size_t u = 0; u < units.size(); ++u) {
     std::vector<BasicBlock> blocks = find_blocks(lowered[u], tables[u]);
     uint32_t begin = end;
-    std::vector<RowRange> rows, undefined_rows;
-    end = allocate_rows(lowered[u], blocks, values, begin, rows, undefined_rows);
+    AllocatedRows rows;
+    end = allocate_rows(lowered[u], blocks, values, begin, rows);
     // What the text itself needs: occupancy does not depend on how it is executed.
     uint32_t slots = (end - begin + 127) / 128;
     program.info.registers_per_thread =
         std::max(program.info.registers_per_thread, std::min(255u, slots + 8));
     if (simplify(lowered[u], blocks, values)) {
-      rows.clear(), undefined_rows.clear();
-      end = allocate_rows(lowered[u], blocks, values, begin, rows, undefined_rows);
+      rows = AllocatedRows{};
+      end = allocate_rows(lowered[u], blocks, values, begin, rows);
     }
-    program.functions[u].rows = std::move(rows);
-    program.undefined_rows.insert(program.undefined_rows.end(), undefined_rows.begin(), undefined_rows.end());
+    auto add = [](std::vector<RowRange> &to, const std::vector<RowRange> &from) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
+    add(program.undefined_rows, rows.undefined);
+    add(program.product_rows, rows.kept);
+    program.functions[u].rows = std::move(rows.all);
     assembler.add(program.functions[u], lowered[u], blocks, tables[u]);
   }
   program.register_bytes = end;
@@ -92,7 +98,7 @@ void describe(const ptx::Module &module, const ptx::Function &kernel, KernelInfo
 
 std::unique_ptr<Program> decode_kernel(const ptx::Module &module, const ptx::Function &kernel,
                                        const std::function<uint64_t(const ptx::Variable &)> &global_address,
-                                       bool fuse_multiply_add) {
+                                       const CodeForm &form) {
   auto program = std::make_unique<Program>();
   describe(module, kernel, program->info);
   try {
@@ -101,7 +107,7 @@ std::unique_ptr<Program> decode_kernel(const ptx::Module &module, const ptx::Fun
     Layout layout;
     layout.module = &module;
     layout.global_address = global_address;
-    decode(kernel, std::move(layout), fuse_multiply_add, *program);
+    decode(kernel, std::move(layout), form, *program);
   } catch (const Unsupported &what) {
     program->info.unsupported = what.what;
     program->info.unsupported_line = what.ptx_line;

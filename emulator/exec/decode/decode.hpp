@@ -3,14 +3,26 @@
 
 #include <functional>
 #include <memory>
+#include <tuple>
 
 #include "exec/program/program.hpp"
 
 namespace emulator {
 
+// Which of its codes a kernel is decoded to.
+struct CodeForm {
+  bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE
+  bool stepwise = false;          // may stop after any instruction: REPLAY_EMULATOR_INTERLEAVE, a seed
+  bool defer = false;             // asynchronous operations: REPLAY_EMULATOR_DEFERRED
+  bool operator<(const CodeForm &other) const {
+    return std::tie(fuse_multiply_add, stepwise, defer) <
+           std::tie(other.fuse_multiply_add, other.stepwise, other.defer);
+  }
+};
+
 // Never fails: what cannot be decoded is named in KernelInfo::unsupported.
 std::unique_ptr<Program> decode_kernel(const ptx::Module &module, const ptx::Function &kernel,
                                        const std::function<uint64_t(const ptx::Variable &)> &global_address,
-                                       bool fuse_multiply_add = false);
+                                       const CodeForm &form);
 
 } // namespace emulator

@@ -57,9 +57,10 @@ constexpr size_t access_kinds = 3;
 constexpr const char *access_kind_names[] = {"load", "store", "atomic"};
 
 // What a warp multiplies matrices of, by the rates at which GPUs do.
-enum class MatrixKind : uint8_t { half, tf32, float64, float8, int8, int4, bit };
-constexpr size_t matrix_kinds = 7;
-constexpr const char *matrix_kind_names[] = {"half", "tf32", "float64", "float8", "int8", "int4", "bit"};
+enum class MatrixKind : uint8_t { half, tf32, float64, float8, float4, int8, int4, bit };
+constexpr size_t matrix_kinds = 8;
+constexpr const char *matrix_kind_names[] = {"half",   "tf32", "float64", "float8",
+                                             "float4", "int8", "int4",    "bit"};
 
 // A request is one access instruction of one warp that at least one lane executes.
 struct GlobalCounters {

@@ -76,12 +76,15 @@ struct LaunchRequest {
   uint32_t shared_unit_bytes = 1; // in which blocks are given shared memory; %total_smem_size is a multiple
   bool exact_shared = false;      // what a unit has beyond what was asked for is not to be touched
   uint64_t interleave = 0;        // instructions after which the next warp of a block goes on; 0: as it comes
+  bool deferred = false;          // asynchronous operations are done at the last moment (REPLAY_EMULATOR_DEFERRED)
+  uint64_t deferred_seed = 0;     // not 0: at moments drawn from it
   bool cooperative = false;
   const void *parameters = nullptr; // packed as KernelInfo::parameters says; copied at the call
   size_t parameter_bytes = 0;
   uint32_t multiprocessors = 1;   // for %nsmid, %smid
   uint32_t worker_threads = 0;    // 0: all processors this process may use
   uint64_t timeout_ms = 0;        // 0: none
+  uint32_t depth = 0;             // of launches from kernels: 0 is one of the host
   uint64_t stack_bytes = 0;       // of a thread, for recursion and alloca, if it is more than there is anyway
   bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE, facts in docs/cpu-driver.md
   bool record_touched = false;    // REPLAY_EMULATOR_TOUCHED

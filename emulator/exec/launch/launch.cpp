@@ -11,6 +11,7 @@
 
 #include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/launch/alone.hpp"
 
 namespace emulator {
 
@@ -49,6 +50,7 @@ struct Outcome {
   Fault fault{LaunchStatus::ok, ""};
   LaunchCounters counters;
   Touched touched;
+  std::vector<DeviceLaunch> device_launches;
 
   // The failure of the lowest block counts, so that the message does not depend on the number of threads.
   void failed(uint64_t block, const Fault &what) {
@@ -137,7 +139,8 @@ void run_apart(const Launch &launch, uint32_t threads, Outcome &outcome) {
 void run_in_order(const Launch &launch, Outcome &outcome) {
   Worker worker = make_worker(launch);
   std::vector<std::unique_ptr<Cluster>> parked, spare;
-  uint64_t next = 0, current = 0;
+  uint64_t &next = worker.next_cluster;
+  uint64_t current = 0;
   const Program &program = *launch.program;
   uint64_t bytes_per_cluster = blocks_per_cluster(*launch.request) *
                                (launch.shared_end_bytes +
@@ -187,6 +190,7 @@ void run_in_order(const Launch &launch, Outcome &outcome) {
                                   "no host memory for the blocks of " + program.info.name});
   }
   outcome.add(worker);
+  outcome.device_launches = std::move(worker.device_launches);
 }
 
 uint32_t usable_processors() {
@@ -199,12 +203,13 @@ uint32_t usable_processors() {
 
 } // namespace
 
-LaunchResult run_launch(Launch &launch) {
+LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
   launch.begin = std::chrono::steady_clock::now();
   Outcome outcome;
   const Program &program = *launch.program;
   bool in_order =
       program.orders_blocks || program.has_side_effects || program.uses_clock || launch.request->cooperative;
+  Running running(launch, in_order);
   if (in_order)
     run_in_order(launch, outcome);
   else
@@ -213,6 +218,7 @@ LaunchResult run_launch(Launch &launch) {
   LaunchResult result;
   result.counters = outcome.counters;
   result.touched = std::move(outcome.touched);
+  launched = std::move(outcome.device_launches);
   result.status = outcome.fault.status;
   result.message = outcome.fault.message;
   return result;

@@ -4,7 +4,8 @@
 
 namespace emulator {
 
-// Runs a launch to its end. `status` is ok or what stopped it.
-LaunchResult run_launch(Launch &launch);
+// Runs a launch to its end. `status` is ok or what stopped it. `launched`: the grids that its threads have
+// launched, in that order.
+LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched);
 
 } // namespace emulator

@@ -66,8 +66,7 @@ uint32_t ValueTable::place_shared(Program &program, uint32_t begin) {
 }
 
 uint32_t allocate_rows(const LoweredFunction &function, const std::vector<BasicBlock> &blocks,
-                       ValueTable &table, uint32_t begin, std::vector<RowRange> &rows,
-                       std::vector<RowRange> &undefined_rows) {
+                       ValueTable &table, uint32_t begin, AllocatedRows &result) {
   const std::vector<Lowered> &code = function.code;
   // Only what some block reads before it writes can be live between blocks; those get a bit in the sets.
   std::vector<uint32_t> bit_of(table.values.size(), UINT32_MAX), value_of_bit,
@@ -127,6 +126,9 @@ uint32_t allocate_rows(const LoweredFunction &function, const std::vector<BasicB
         intervals[value_of_bit[w * 64 + static_cast<size_t>(__builtin_ctzll(word))]].cover(blocks[b].end - 1);
     }
   }
+  for (uint32_t v = 0; v < table.values.size(); ++v)
+    if (table.values[v].kept && intervals[v].begin != UINT32_MAX)
+      intervals[v] = {0, static_cast<uint32_t>(code.size())};
   std::vector<uint32_t> order;
   for (uint32_t v = 0; v < table.values.size(); ++v)
     if (table.values[v].kind == ValueKind::variable && intervals[v].begin != UINT32_MAX)
@@ -149,7 +151,7 @@ uint32_t allocate_rows(const LoweredFunction &function, const std::vector<BasicB
     if (free.empty()) {
       begin = aligned_rows(begin, value.row_bytes);
       value.offset = begin;
-      rows.push_back({begin, value.row_bytes});
+      result.all.push_back({begin, value.row_bytes});
       begin += value.row_bytes;
     } else {
       value.offset = free.back();
@@ -160,8 +162,13 @@ uint32_t allocate_rows(const LoweredFunction &function, const std::vector<BasicB
   if (!blocks.empty())
     for (size_t bit = 0; bit < value_of_bit.size(); ++bit)
       if (contains(in[0], static_cast<uint32_t>(bit)))
-        undefined_rows.push_back(
+        result.undefined.push_back(
             {table.values[value_of_bit[bit]].offset, table.values[value_of_bit[bit]].row_bytes});
+  for (uint32_t v : order)
+    if (table.values[v].kept)
+      result.kept.push_back({table.values[v].offset, table.values[v].row_bytes});
+  // What is read before it is done is what was there before, in every block the same.
+  result.undefined.insert(result.undefined.end(), result.kept.begin(), result.kept.end());
   return begin;
 }
 

@@ -23,6 +23,7 @@ struct Value {
   ValueKind kind = ValueKind::variable;
   uint32_t row_bytes = 0;      // 4: a predicate
   uint32_t offset = no_offset; // in the register file, once allocated
+  bool kept = false;           // in a row of its own, for what reads and writes it after its instruction
 };
 
 // Which field of the instruction receives the value's offset.
@@ -53,6 +54,7 @@ struct Lowered {
   bool accounts = false;    // its handler calls Warp::account
   bool meets_after = false; // lanes may part here and meet at the next instruction
   bool dropped = false;     // counts, and does nothing
+  bool result_is_optional = false; // its handler does without a destination
   uint8_t counted = 0;      // 1 for what PTX calls an instruction
   InstructionClass instruction_class = InstructionClass::other; // what it counts as
   std::vector<uint32_t> list; // further operands: values, or UINT32_MAX for none
@@ -110,10 +112,14 @@ struct SharedAddress {
 };
 std::vector<SharedAddress> shared_addresses(const LoweredFunction &function, const BasicBlock &block);
 
+struct AllocatedRows {
+  std::vector<RowRange> all;
+  std::vector<RowRange> undefined; // may be read before they are written
+  std::vector<RowRange> kept;      // of values that are kept
+};
 // Gives every variable of the function a row from `begin` on, reusing rows by liveness; returns where they
 // end.
 uint32_t allocate_rows(const LoweredFunction &function, const std::vector<BasicBlock> &blocks,
-                       ValueTable &values, uint32_t begin, std::vector<RowRange> &rows,
-                       std::vector<RowRange> &undefined_rows);
+                       ValueTable &values, uint32_t begin, AllocatedRows &result);
 
 } // namespace emulator

@@ -1,5 +1,5 @@
-// Fewer instructions in a basic block: copies whose readers can read the original, and products that are part
-// of one address. What they count as stays.
+// Less to do in a basic block: copies whose readers can read the original, products that are part of one
+// address, results that nobody reads. What instructions count as stays.
 #include <algorithm>
 #include <array>
 
@@ -39,6 +39,8 @@ public:
   bool run(const std::vector<BasicBlock> &blocks) {
     for (const BasicBlock &block : blocks)
       for (uint32_t k = block.begin; k < block.end; ++k) {
+        if (code_[k].result_is_optional)
+          forget_result(code_[k]);
         const Instruction &i = code_[k].instruction;
         if (i.inner) // guarded
           continue;
@@ -70,10 +72,22 @@ private:
     lowered.dropped = changed_ = true;
   }
 
+  // Compilers give atomic operations a result that nobody reads.
+  void forget_result(Lowered &lowered) {
+    auto unread = [&](const Reference &r) { return r.field == Field::destination && mentions_[r.value] == 1; };
+    auto result = std::find_if(lowered.references.begin(), lowered.references.end(), unread);
+    if (result == lowered.references.end())
+      return;
+    --mentions_[result->value];
+    lowered.references.erase(result);
+    changed_ = true;
+  }
+
   // All that read the copy must come after it in the block, before the original or the copy changes.
   void forward_copy(uint32_t at, uint32_t end) {
     uint32_t original = value_in(code_[at], Field::a), copy = value_in(code_[at], Field::destination);
-    if (original == copy || table_.values[original].row_bytes != table_.values[copy].row_bytes)
+    if (original == copy || table_.values[original].row_bytes != table_.values[copy].row_bytes ||
+        table_.values[original].kept || table_.values[copy].kept)
       return;
     uint32_t left = mentions_[copy] - 1, last = at;
     while (left != 0 && ++last < end) {

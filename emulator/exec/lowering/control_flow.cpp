@@ -1,6 +1,9 @@
 // Branches, calls, barriers, and what lanes do together.
+#include <algorithm>
+
 #include "exec/control/addresses.hpp"
 #include "exec/control/control.hpp"
+#include "exec/copies/asynchronous.hpp"
 #include "exec/lowering/lowering.hpp"
 
 namespace emulator {
@@ -66,8 +69,15 @@ void Lowering::control(Opcode &opcode) {
       program_.communicates = true;
       program_.orders_blocks |= !opcode.has("cta") && !opcode.has("shared::cta");
     }
-    // Memory is always in order here, caches do not exist: nothing is left to do.
-    emit(control::no_operation).counted = 1;
+    // Memory is always in order here, caches do not exist: nothing is left to do but for operations that are
+    // deferred.
+    auto is_async = [](std::string_view m) { return m.substr(0, 5) == "async" && m != "async.global"; };
+    bool fences = opcode.has("proxy") && !opcode.has("global") &&
+                  std::any_of(opcode.modifiers.begin(), opcode.modifiers.end(), is_async);
+    if (fences)
+      tell_asynchronous(asynchronous::fence_shared);
+    else
+      nothing();
   }
 }
 
@@ -273,6 +283,10 @@ void Lowering::call(Opcode &) {
           {"malloc", CalleeKind::malloc},
           {"free", CalleeKind::free},
           {"__assertfail", CalleeKind::assertfail},
+          {"__cudaCDP2GetParameterBufferV2", CalleeKind::parameter_buffer},
+          {"__cudaCDP2LaunchDeviceV2", CalleeKind::launch},
+          {"__cudaCDP2GetLastError", CalleeKind::last_error},
+          {"__cudaCDP2PeekAtLastError", CalleeKind::peek_error},
       };
       callee.kind = CalleeKind::no_operation;
       for (const auto &[name, kind] : services)

@@ -120,6 +120,10 @@ InstructionClass class_of(const Opcode &opcode) {
     return Class::barrier;
   if (opcode.mnemonic == "wmma" || opcode.mnemonic == "wgmma")
     return Class::matrix;
+  if (opcode.mnemonic == "tcgen05" || opcode.mnemonic == "clusterlaunchcontrol")
+    return opcode.has("mma")                      ? Class::matrix
+           : opcode.has("ld") || opcode.has("st") ? Class::move
+                                                  : Class::barrier;
   if (opcode.mnemonic == "cp") {
     bool copies = has_space(opcode, "global") && has_space(opcode, "shared");
     return copies ? Class::load_global : opcode.has("async") ? Class::barrier : Class::other;

@@ -228,6 +228,8 @@ void Lowering::instruction() {
       {"mma", &Lowering::multiply_matrices},
       {"wmma", &Lowering::warp_matrix},
       {"wgmma", &Lowering::multiply_of_warpgroup},
+      {"tcgen05", &Lowering::tensor_core},
+      {"clusterlaunchcontrol", &Lowering::control_launches},
       {"activemask", &Lowering::lanes},
       {"bar", &Lowering::barrier},
       {"barrier", &Lowering::barrier},

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "exec/block/pending.hpp"
 #include "exec/lowered/lowered.hpp"
 #include "exec/lowering/fuse.hpp"
 #include "exec/lowering/opcode.hpp"
@@ -31,6 +32,8 @@ public:
   // Throws Unsupported.
   LoweredFunction lower();
   void fuse() { fused_ = find_fused_products(body_); }
+  // Asynchronous operations will be done after they are issued: what waits for them does something.
+  void defer() { deferred_ = true; }
   // Branch tables of the function, as positions of the body.
   const std::vector<std::vector<uint32_t>> &tables() const { return tables_; }
 
@@ -76,6 +79,7 @@ private:
     ptx::Type type = ptx::Type::none;
     bool cluster = false; // .shared::cluster: perhaps of another block
     bool ordered = false; // volatile, relaxed, acquire, release
+    bool system = false;  // .sys: with the host
     std::vector<std::string_view> rest;
   };
   void instruction();
@@ -87,6 +91,7 @@ private:
   void set(Opcode &opcode);
   void look_up(Opcode &opcode);
   void convert(Opcode &opcode);
+  std::vector<uint32_t> two_of_four(const std::string &form, const Operation &found);
   void convert_address(Opcode &opcode);
   void load(Opcode &opcode);
   void store(Opcode &opcode);
@@ -106,6 +111,14 @@ private:
   void store_asynchronously(Opcode &opcode);
   void mbarrier(Opcode &opcode);
   void cluster(Opcode &opcode);
+  void control_launches(Opcode &opcode);
+  void tensor_core(Opcode &opcode);
+  void manage_tensor_memory(Opcode &opcode);
+  void move_tensor_memory(Opcode &opcode);
+  void copy_to_tensor_memory(Opcode &opcode);
+  void multiply_in_tensor_memory(Opcode &opcode);
+  uint32_t tensor_row(const Operand &memory, int32_t &offset);
+  bool take_pair(Opcode &opcode);
   void sample_texture(Opcode &opcode);
   void query_image(Opcode &opcode);
   void access_surface(Opcode &opcode);
@@ -115,6 +128,10 @@ private:
   void put_coordinates(const Operand &list, const ImageForm &form, std::vector<uint32_t> &rows);
   Lowered &emit_image(Handler handler, const ImageForm &form, std::vector<uint32_t> rows);
   void nothing();
+  void tell_asynchronous(Handler handler, int64_t immediate = 0);
+  bool tell_of_groups(Opcode &opcode, Track track);
+  uint32_t group_count() const;
+  void wait_for_products();
   void create_policy(Opcode &opcode);
   void test_space(Opcode &opcode);
   void stack(Opcode &opcode);
@@ -122,7 +139,9 @@ private:
   void move_wide();
   void atomic_wide(const AccessForm &form, std::string_view name);
   std::pair<uint32_t, uint32_t> halves(const Operand &operand);
-  void emit_product(const MatrixForm &form);
+  void emit_product(const MatrixForm &form, const char *name);
+  void multiply_four(Opcode &opcode, MatrixForm &form);
+  void take_selector(MatrixForm &form);
   void multiply_of_warpgroup(Opcode &opcode);
   void move_fragment(Opcode &opcode);
   std::vector<uint32_t> fragment_rows(const Operand &list, const Fragment &fragment, ptx::Type type,
@@ -155,6 +174,7 @@ private:
   };
   std::vector<Unfinished> unfinished_;
   uint32_t carry_ = UINT32_MAX;
+  bool deferred_ = false;
   std::unordered_map<uint32_t, FusedProduct> fused_;
   // A register of 128 bits is two rows: the lower half is its own value, the upper one is here.
   std::unordered_map<uint32_t, uint32_t> upper_half_;

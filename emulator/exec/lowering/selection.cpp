@@ -275,11 +275,25 @@ void Lowering::select_by_sign(Opcode &opcode) {
   finish_destinations();
 }
 
+// cvt.rs of four: the sources of the last two, with what the first two became. Those take the random bits
+// that lie above, of formats of 4 bits byte by byte.
+std::vector<uint32_t> Lowering::two_of_four(const std::string &form, const Operation &found) {
+  const Operand &list = operand(1);
+  auto number = [&](size_t n) { return source(element(list, n), Type::f32); };
+  uint32_t size = ptx::size_bytes(found.destination), random = source(operand(2), Type::b32);
+  uint32_t upper = values_.variable(row_bytes_of(Type::b32)),
+           first = values_.variable(row_bytes_of(found.destination));
+  emit("shr.u32", {random, values_.constant(size == 2 ? 8 : 16, 4)}, upper);
+  emit(form, {number(0), number(1), upper, values_.constant(0, size)}, first);
+  return {number(2), number(3), random, first};
+}
+
 void Lowering::convert(Opcode &opcode) {
   // The types come last: result, source and, of cvt.pack, what is shifted in. Before them, in the order of
   // the table's names, what the operation needs to know.
-  static constexpr std::string_view named[] = {"pack", "rni", "rzi",  "rmi",       "rpi", "rna",
-                                               "rs",   "ftz", "relu", "satfinite", "sat"};
+  static constexpr std::string_view named[] = {
+      "pack", "rni", "rzi", "rmi", "rpi", "rna", "rs", "ftz", "relu", "satfinite", "scaled::n2::ue8m0",
+      "sat"};
   Rounding rounding = opcode.take_rounding();
   std::string form = "cvt";
   for (std::string_view name : named)
@@ -288,11 +302,14 @@ void Lowering::convert(Opcode &opcode) {
   for (std::string_view type : opcode.modifiers)
     form.append(".").append(type);
   const Operation &found = operation(form);
-  if (operand_count() != found.source_count + 1u)
+  bool four = operand_count() == 3 && operand(1).kind == Kind::vector && operand(1).count == 4;
+  if (operand_count() != (four ? 3u : found.source_count + 1u) || four != (found.source_count == 4))
     unsupported("with " + std::to_string(operand_count()) + " operands");
   std::vector<uint32_t> sources;
-  for (size_t s = 0; s < found.source_count; ++s)
+  for (size_t s = 0; s < found.source_count && !four; ++s)
     sources.push_back(source(operand(s + 1), found.sources[s]));
+  if (four)
+    sources = two_of_four(form, found);
   Lowered &lowered = emit(form, sources, destination(operand(0), found.destination));
   lowered.counted = 1;
   apply_guard(lowered);

@@ -12,9 +12,12 @@ namespace emulator {
 // cudaErrorInvalidValue. The word that counts arrivals lies 4 bytes into the grid's workspace, where code
 // compiled with cooperative_groups.h has it too: its top bit flips when the last block has come.
 //
+// A stream or event of the device orders nothing that is not ordered anyway: what kernels launch runs in the
+// order of the launches, after the kernel. Its handle is a number that no stream of cuda_runtime_api.h has.
+//
 // The handle of a conditional node's value is the address of that value.
 inline constexpr std::string_view device_runtime_names[] = {"cudaCGGetIntrinsicHandle", "cudaCGSynchronize",
-                                                            "cudaGraphSetConditional"};
+                                                            "cudaGraphSetConditional", "__cudaCDP2"};
 inline constexpr std::string_view device_runtime_text = R"(
 .version 6.0
 .target sm_50
@@ -80,6 +83,77 @@ no_grid:
   ld.param.u64 %rd, [handle];
   ld.param.u32 %r, [value];
   st.global.u32 [%rd], %r;
+  ret;
+}
+.extern .func (.param .b64 result) malloc(.param .b64 bytes);
+.extern .func free(.param .b64 address);
+.weak .func (.param .b32 result) __cudaCDP2GetDevice(.param .b64 to)
+{
+  .reg .b64 %rd;
+  ld.param.u64 %rd, [to];
+  st.u32 [%rd], 0;
+  st.param.b32 [result], 0;
+  ret;
+}
+.weak .func (.param .b32 result) __cudaCDP2StreamCreateWithFlags(.param .b64 to, .param .b32 flags)
+{
+  .reg .b64 %rd;
+  ld.param.u64 %rd, [to];
+  st.u64 [%rd], 0x10000;
+  st.param.b32 [result], 0;
+  ret;
+}
+.weak .func (.param .b32 result) __cudaCDP2StreamDestroy(.param .b64 stream)
+{
+  st.param.b32 [result], 0;
+  ret;
+}
+.weak .func (.param .b32 result) __cudaCDP2EventCreateWithFlags(.param .b64 to, .param .b32 flags)
+{
+  .reg .b64 %rd;
+  ld.param.u64 %rd, [to];
+  st.u64 [%rd], 0x20000;
+  st.param.b32 [result], 0;
+  ret;
+}
+.weak .func (.param .b32 result) __cudaCDP2EventRecord(.param .b64 event, .param .b64 stream)
+{
+  st.param.b32 [result], 0;
+  ret;
+}
+.weak .func (.param .b32 result) __cudaCDP2EventDestroy(.param .b64 event)
+{
+  st.param.b32 [result], 0;
+  ret;
+}
+.weak .func (.param .b32 result) __cudaCDP2StreamWaitEvent(.param .b64 stream, .param .b64 event, .param .b32 flags)
+{
+  st.param.b32 [result], 0;
+  ret;
+}
+.weak .func (.param .b32 result) __cudaCDP2Malloc(.param .b64 to, .param .b64 bytes)
+{
+  .reg .b64 %rd<3>; .reg .b32 %r; .reg .pred %p;
+  ld.param.u64 %rd0, [bytes];
+  { .param .b64 size; .param .b64 address;
+    st.param.b64 [size], %rd0;
+    call (address), malloc, (size);
+    ld.param.b64 %rd1, [address]; }
+  ld.param.u64 %rd2, [to];
+  st.u64 [%rd2], %rd1;
+  setp.eq.u64 %p, %rd1, 0;
+  selp.b32 %r, 2, 0, %p;
+  st.param.b32 [result], %r;
+  ret;
+}
+.weak .func (.param .b32 result) __cudaCDP2Free(.param .b64 address)
+{
+  .reg .b64 %rd;
+  ld.param.u64 %rd, [address];
+  { .param .b64 given;
+    st.param.b64 [given], %rd;
+    call free, (given); }
+  st.param.b32 [result], 0;
   ret;
 }
 )";

@@ -5,7 +5,9 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <tuple>
 
+#include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
 #include "exec/control/services.hpp"
 #include "exec/decode/decode.hpp"
@@ -67,7 +69,7 @@ public:
   }
 
   const KernelInfo *kernel(std::string_view name) const override {
-    const Program *program = decoded(name, false);
+    const Program *program = decoded(name, {});
     return program ? &program->info : nullptr;
   }
 
@@ -131,26 +133,30 @@ private:
     return (value = module_->function_address(*found->second.symbol.function)) != 0;
   }
 
-  // Fused and unfused code of a kernel live side by side: which one runs is the launch's to say.
-  const Program *decoded(std::string_view name, bool fuse_multiply_add) const {
+  // The codes of a kernel live side by side: which one runs is the launch's to say.
+  const Program *decoded(std::string_view name, const CodeForm &form) const {
     auto found = module_->text().names.find(name);
     const ptx::Function *function =
         found == module_->text().names.end() ? nullptr : found->second.symbol.function;
-    if (!function || !function->is_entry || function->is_extern)
-      return nullptr;
+    return function && function->is_entry && !function->is_extern ? decoded(*function, form) : nullptr;
+  }
+  const Program *decoded(const ptx::Function &function, const CodeForm &form) const {
     std::lock_guard<std::mutex> hold(lock_);
-    std::unique_ptr<Program> &program = programs_[{function, fuse_multiply_add}];
+    std::unique_ptr<Program> &program = programs_[{&function, form}];
     if (!program)
       program = decode_kernel(
-          module_->text(), *function, [this](const ptx::Variable &v) { return address_of(v); },
-          fuse_multiply_add);
+          module_->text(), function, [this](const ptx::Variable &v) { return address_of(v); }, form);
     return program.get();
   }
+  LaunchResult run(const Program &program, const LaunchRequest &request, MemoryMap &memory,
+                   std::vector<DeviceLaunch> &launched) const;
+  void run_launched(const std::vector<DeviceLaunch> &launched, const LaunchRequest &by, MemoryMap &memory,
+                    LaunchResult &result) const;
 
   std::shared_ptr<const ParsedModule> module_;
   std::map<const ptx::Variable *, uint64_t> addresses_;
   mutable std::mutex lock_;
-  mutable std::map<std::pair<const ptx::Function *, bool>, std::unique_ptr<Program>> programs_;
+  mutable std::map<std::pair<const ptx::Function *, CodeForm>, std::unique_ptr<Program>> programs_;
 };
 
 constexpr size_t grid_workspace_bytes = 4096;
@@ -167,16 +173,69 @@ uint32_t crc32(std::string_view text) {
   return ~crc;
 }
 
+// With a seed another warp may go on after any instruction, as with `interleave`.
+CodeForm form_of(const LaunchRequest &request) {
+  bool stepwise = request.interleave != 0 || (request.deferred && request.deferred_seed != 0);
+  return {request.fuse_multiply_add, stepwise, request.deferred};
+}
+
 LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchRequest &request,
                                     MemoryMap &memory) const {
-  const Program *program = decoded(kernel.name, request.fuse_multiply_add);
+  const Program *program = decoded(kernel.name, form_of(request));
+  if (!program) {
+    LaunchResult refused;
+    refused.status = LaunchStatus::illegal_instruction;
+    refused.message = "kernel " + kernel.name + " cannot run: it belongs to another module";
+    return refused;
+  }
+  std::vector<DeviceLaunch> launched;
+  LaunchResult result = run(*program, request, memory, launched);
+  run_launched(launched, request, memory, result);
+  if (request.record_touched)
+    for (const ptx::Text &text : module_->text().texts)
+      result.text_checks.push_back(crc32(text.text));
+  return result;
+}
+
+// A grid has ended when all that it launched has: one after the other, what asked to be the tail last.
+void PlacedInstance::run_launched(const std::vector<DeviceLaunch> &launched, const LaunchRequest &by,
+                                  MemoryMap &memory, LaunchResult &result) const {
+  for (bool tail : {false, true})
+    for (const DeviceLaunch &one : launched) {
+      if (one.is_tail != tail || result.status != LaunchStatus::ok)
+        continue;
+      const Program *program = decoded(*one.kernel, form_of(by));
+      const uint32_t *cluster = program->info.required_cluster;
+      LaunchRequest request = by;
+      request.grid = one.grid;
+      request.block = one.block;
+      request.cluster =
+          cluster[0] ? Dim3{cluster[0], std::max(cluster[1], 1u), std::max(cluster[2], 1u)} : Dim3{};
+      request.dynamic_shared_bytes = one.shared_bytes;
+      request.cooperative = false;
+      request.parameters = one.parameters.data();
+      request.parameter_bytes = one.parameters.size();
+      request.depth = by.depth + 1;
+      std::vector<DeviceLaunch> next;
+      LaunchResult child = run(*program, request, memory, next);
+      run_launched(next, request, memory, child);
+      add(result.counters, child.counters);
+      add(result.touched, child.touched);
+      result.status = child.status;
+      result.message = std::move(child.message);
+    }
+}
+
+LaunchResult PlacedInstance::run(const Program &of, const LaunchRequest &request, MemoryMap &memory,
+                                 std::vector<DeviceLaunch> &launched) const {
+  const Program *program = &of;
+  const KernelInfo &kernel = of.info;
   LaunchResult refused;
   refused.status = LaunchStatus::illegal_instruction;
-  if (!program || !program->info.unsupported.empty()) {
-    refused.message = "kernel " + kernel.name + " cannot run: " +
-                      (program ? "PTX line " + std::to_string(program->info.unsupported_line) + ": " +
-                                     program->info.unsupported + " is not supported"
-                               : "it belongs to another module");
+  if (!kernel.unsupported.empty()) {
+    refused.message = "kernel " + kernel.name + " cannot run: PTX line " +
+                      std::to_string(kernel.unsupported_line) + ": " + kernel.unsupported +
+                      " is not supported";
     return refused;
   }
   Launch launch;
@@ -226,11 +285,7 @@ LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchReques
   launch.threads_per_block = static_cast<uint32_t>(threads);
   launch.warps_per_block = static_cast<uint32_t>((threads + lanes_per_warp - 1) / lanes_per_warp);
   launch.clusters = uint64_t{request.grid.x} * request.grid.y * request.grid.z / blocks_per_cluster(request);
-  LaunchResult result = run_launch(launch);
-  if (request.record_touched)
-    for (const ptx::Text &text : module_->text().texts)
-      result.text_checks.push_back(crc32(text.text));
-  return result;
+  return run_launch(launch, launched);
 }
 
 } // namespace

@@ -16,6 +16,21 @@ struct Addresses {
 
 inline const u8 *launch_parameters(const Warp &w) { return w.parameters; }
 
+// The pattern of lanes whose offsets are known, and are neither the same nor side by side.
+inline void name_pieces(Reach &r, u32 offset_bits, u32 bytes) {
+  r.offset_bits = offset_bits;
+  r.pattern = Pattern::scattered;
+  u32 step = r.offset[1] - r.offset[0];
+  if (r.active != ~u32{0} || (step != 0 && step != bytes))
+    return;
+  u32 differs = 0;
+  for (u32 p = 0; p < lanes_per_warp; p += lanes_of_piece)
+    for (u32 l = 0; l < lanes_of_piece; ++l)
+      differs |= r.offset[p + l] ^ (r.offset[p] + l * step);
+  if (differs == 0)
+    r.pattern = step == 0 ? Pattern::pieces_uniform : Pattern::pieces_contiguous;
+}
+
 // Finds the pattern of the lanes' addresses in the row of `i`. Addresses that are too far apart for offsets
 // go to `at`.
 template <typename Row, bool Strides>
@@ -55,14 +70,34 @@ template <typename Row, bool Strides>
       }
     }
     r.lowest = a0 + window;
-    if (differs == 0) {
-      r.pattern = Pattern::uniform;
-      r.span = bytes;
-      return;
-    }
-    if (gaps == 0 && low_lanes) {
-      r.pattern = Pattern::contiguous;
-      r.span = u64{bytes} * r.lanes;
+    auto regular = [&](Pattern pattern, u32 step, u64 span) {
+      r.pattern = pattern;
+      r.span = span;
+      for (u32 p = 0; p < lanes_per_warp; p += lanes_of_piece)
+        r.offset[p] = p * step;
+    };
+    if (differs == 0)
+      return regular(Pattern::uniform, 0, bytes);
+    if (gaps == 0 && low_lanes)
+      return regular(Pattern::contiguous, bytes, u64{bytes} * r.lanes);
+  }
+  u32 bits = 0;
+  if constexpr (!Strides && sizeof(Row) == 4) {
+    Row least = a0, most = a0;
+    if (whole)
+      EACH_LANE(l) {
+        least = a[l] < least ? a[l] : least;
+        most = a[l] > most ? a[l] : most;
+      }
+    u64 apart = static_cast<u64>(most) - static_cast<u64>(least);
+    if (whole && apart < u64{1} << 30) {
+      EACH_LANE(l) {
+        r.offset[l] = static_cast<u32>(a[l]) - static_cast<u32>(least);
+        bits |= r.offset[l];
+      }
+      r.lowest = least + window;
+      r.span = apart + bytes;
+      name_pieces(r, bits, bytes);
       return;
     }
   }
@@ -95,27 +130,13 @@ template <typename Row, bool Strides>
     least = d < least ? d : least;
     most = d > most ? d : most;
   }
-  u32 bits = 0;
   EACH_LANE(l) {
     r.offset[l] -= static_cast<u32>(least);
     bits |= r.offset[l];
   }
-  r.offset_bits = bits;
   r.lowest = origin + static_cast<u64>(static_cast<s64>(least));
   r.span = static_cast<u64>(static_cast<s64>(most) - least) + bytes;
-  r.pattern = Pattern::scattered;
-  if (!whole)
-    return;
-  u32 differs = 0, gaps = 0;
-  for (u32 p = 0; p < lanes_per_warp; p += 8)
-    for (u32 l = p; l < p + 8; ++l) {
-      differs |= r.offset[l] ^ r.offset[p];
-      gaps |= r.offset[l] ^ (r.offset[p] + (l - p) * bytes);
-    }
-  if (differs == 0)
-    r.pattern = Pattern::pieces_uniform;
-  else if (gaps == 0)
-    r.pattern = Pattern::pieces_contiguous;
+  name_pieces(r, bits, bytes);
 }
 
 inline void find_own(Warp &w, const Instruction *i, Reach &r) {
@@ -260,31 +281,39 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
 }
 
 // What reach() would give for one of the later accesses through a row of addresses, when nothing but its own
-// offset tells it from one that was checked: the offset is checked, an access to shared memory is counted,
-// one to global memory is not. nullptr: reach() must look. The members of a slot agree in width, alignment
-// and state space.
-[[gnu::always_inline]] inline const Reach *known_reach(Warp &w, const Instruction *i, AccessKind kind) {
-  ReachSlots &slots = w.worker->reach;
+// offset tells it from one that was checked: the offset is checked, nothing is counted. nullptr: reach() must
+// look. The members of a slot agree in width, alignment and state space.
+[[gnu::always_inline]] inline const Reach *look_up_reach(Warp &w, const Instruction *i, AccessKind kind) {
+  const ReachSlots &slots = w.worker->reach;
   if (!(slots.known >> i->known_slot & 1))
     return nullptr;
-  Reach &r = slots.slot[i->known_slot - 1];
+  const Reach &r = slots.slot[i->known_slot - 1];
   if (r.checked != w.active || (kind == AccessKind::store && !r.writable))
     return nullptr;
 #ifndef EMULATOR_UNCHECKED
   if (static_cast<u64>(i->immediate) + r.origin > r.room)
     return nullptr;
 #endif
-#ifndef EMULATOR_UNCOUNTED
-  if (r.is_shared)
-    ++slots.repeats[i->known_slot - 1][kind == AccessKind::store];
-#endif
   return &r;
 }
 
-// For accesses that take the lanes one by one: the address of each active lane, checked and counted.
-inline void prepare(Warp &w, const Instruction *i, Addresses &at, u32 bytes, AccessKind kind) {
-  Reach fresh;
-  const Reach &r = reach(w, i, fresh, at, bytes, kind);
+inline void count_repeats([[maybe_unused]] Warp &w, [[maybe_unused]] const Instruction *i,
+                          [[maybe_unused]] AccessKind kind, [[maybe_unused]] u64 times) {
+#ifndef EMULATOR_UNCOUNTED
+  w.worker->reach.repeats[i->known_slot - 1][kind == AccessKind::store] += times;
+#endif
+}
+
+// The same, with an access to shared memory counted; one to global memory is not.
+[[gnu::always_inline]] inline const Reach *known_reach(Warp &w, const Instruction *i, AccessKind kind) {
+  const Reach *r = look_up_reach(w, i, kind);
+  if (r && r->is_shared)
+    count_repeats(w, i, kind, 1);
+  return r;
+}
+
+// The address of each active lane.
+inline void spread(const Instruction *i, const Reach &r, Addresses &at, u32 bytes) {
   if (r.pattern == Pattern::far_apart)
     return;
   u64 lowest = r.lowest + static_cast<u64>(i->immediate);
@@ -298,6 +327,12 @@ inline void prepare(Warp &w, const Instruction *i, Addresses &at, u32 bytes, Acc
   default:
     EACH_LANE(l) at.address[l] = lowest + r.offset[l];
   }
+}
+
+// For accesses that take the lanes one by one: the address of each active lane, checked and counted.
+inline void prepare(Warp &w, const Instruction *i, Addresses &at, u32 bytes, AccessKind kind) {
+  Reach fresh;
+  spread(i, reach(w, i, fresh, at, bytes, kind), at, bytes);
 }
 
 inline void prepare(Warp &w, const Instruction *i, Addresses &at, u32 bytes, bool is_write) {

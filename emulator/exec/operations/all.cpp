@@ -13,10 +13,12 @@ void add_operations(OperationTable &table) {
   add_convert_half(table);
   add_convert_narrow(table);
   add_memory(table);
+  add_products(table);
   add_atomic(table);
   add_lanes(table);
   add_matrix_moves(table);
   add_multiply(table);
+  add_tensor_product(table);
 }
 
 } // namespace emulator::EMULATOR_ISA

@@ -1,6 +1,6 @@
 // cvt to and from f16, bf16, their pairs, and tf32.
 #include "exec/operations/convert_functions.hpp"
-#include "exec/operations/half_functions.hpp"
+#include "exec/operations/narrow_functions.hpp"
 
 namespace emulator::EMULATOR_ISA {
 
@@ -87,24 +87,24 @@ template <typename R> const Instruction *to_pair(Warp &w, const Instruction *i) 
   return i + 1;
 }
 
-// cvt.rs.bf16x2.f32 d, a, b, c: the upper half of c rounds a, the lower one b. A bf16 is the upper half of an
-// f32, so the 16 random bits and the 16 that fall away have the same places, those of subnormal numbers too.
-inline u16 rounded_by_bits(f32 x, u32 random, int64_t flags) {
-  u32 bits = bit_cast<u32>(x), magnitude = bits & 0x7fffffff;
-  u32 largest = flags & stays_finite ? 0x7f7f : 0x7f80;
-  u32 result = (magnitude < 0x7f800000 ? magnitude + random : magnitude) >> 16;
-  result = (result < largest ? result : largest) | (bits >> 16 & 0x8000);
-  return magnitude > 0x7f800000 ? 0x7fff : finished(bf16{static_cast<u16>(result)}, flags);
+// cvt.rs.f16x2.f32 d, a, b, c: the upper half of c rounds a, the lower one b, with as many bits as a normal
+// number of the format loses.
+template <typename H> u16 rounded_by_bits(f32 x, u32 random, int64_t flags) {
+  constexpr u32 bits = Layout<f32>::fraction_bits - Layout<H>::fraction_bits;
+  u32 code = code_by_bits<H>(x, random & ((u32{1} << bits) - 1), bits, infinity_of<H>);
+  code = flags & stays_finite && code == infinity_of<H> ? code - 1 : code;
+  code |= bit_cast<u32>(x) >> 16 & 0x8000;
+  return is_number(x) ? finished(H{static_cast<u16>(code)}, flags) : nan_bits;
 }
-const Instruction *to_pair_by_bits(Warp &w, const Instruction *i) {
+template <typename H> const Instruction *to_pair_by_bits(Warp &w, const Instruction *i) {
   Output<u32> out(w, i->destination);
   const f32 *a = w.row<f32>(i->a);
   const f32 *b = w.row<f32>(i->b);
   const u32 *c = w.row<u32>(i->c);
   int64_t flags = i->immediate;
   for (u32 l = 0; l < lanes_per_warp; ++l)
-    out.row[l] =
-        u32{rounded_by_bits(a[l], c[l] >> 16, flags)} << 16 | rounded_by_bits(b[l], c[l] & 0xffff, flags);
+    out.row[l] = u32{rounded_by_bits<H>(a[l], c[l] >> 16, flags)} << 16 |
+                 rounded_by_bits<H>(b[l], c[l] & 0xffff, flags);
   out.store();
   return i + 1;
 }
@@ -172,12 +172,12 @@ void add_convert_half(OperationTable &t) {
   using Integers = Types<u8, s8, u16, s16, u32, s32, u64, s64>;
 #define TO_HALF(modifiers, result, ...) enter_all_to_half<result>(t, modifiers, Types<__VA_ARGS__>{});
 #define TO_PAIR(modifiers, half) enter_to_pair<half>(t, modifiers, type_of<PairOf<half>::type>);
-#define TO_PAIR_BY_BITS(modifiers)                                                                           \
-  t.add("cvt.rs" modifiers ".bf16x2.f32", {to_pair_by_bits,                                                  \
-                                           ptx::Type::bf16x2,                                                \
-                                           {ptx::Type::f32, ptx::Type::f32, ptx::Type::b32},                 \
-                                           3,                                                                \
-                                           flags_of(modifiers)});
+#define TO_PAIR_BY_BITS(modifiers, half)                                                                     \
+  t.add("cvt.rs" modifiers "." #half "x2.f32", {to_pair_by_bits<half>,                                       \
+                                                type_of<half##x2>,                                           \
+                                                {ptx::Type::f32, ptx::Type::f32, ptx::Type::b32},            \
+                                                3,                                                           \
+                                                flags_of(modifiers)});
 #define TO_TF32(modifiers)                                                                                   \
   t.add("cvt" modifiers ".tf32.f32", {to_tf32, ptx::Type::b32, {ptx::Type::f32}, 1, flags_of(modifiers)});
 #define HALF_TO_INTEGERS(modifiers, half) half_to_integers<half>(t, modifiers, Integers{});

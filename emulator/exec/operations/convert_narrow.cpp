@@ -40,6 +40,61 @@ template <typename T, bool Relu> struct ToHalves {
   }
 };
 
+// To bf16, times a power of two, which is 1 where the instruction names none.
+constexpr u16 powers_of_one = 0x7f7f;
+template <typename T, bool Relu, bool Finite> struct ToScaled {
+  template <typename R, typename A> static R apply(A a, u16 powers) {
+    auto one = [](f64 value, u32 power) {
+      bf16 half = narrow<bf16>(value * power_of(power), Rounding::nearest, Finite);
+      return u32{(Relu ? relu(half) : half).bits};
+    };
+    return R{one(widest<T>(a >> element_bits<T>), powers >> 8) << 16 | one(widest<T>(a), powers & 0xff)};
+  }
+  template <typename R, typename A> static R apply(A a) { return apply<R>(a, powers_of_one); }
+};
+
+// s2f6: a number of 64ths from -128 to 127; it has no infinity and no NaN.
+struct s2f6;
+template <> f32 widest<s2f6>(u32 code) { return static_cast<f32>(static_cast<s8>(code)) / 64; }
+template <bool Relu> u32 fixed_code(f32 x, u32 power) {
+  constexpr f64 anchor = 6755399441055744.0; // 1.5 * 2^52: next to it whole numbers end
+  f64 value = static_cast<f64>(x) / power_of(power) * 64;
+  value = value < 127 ? value : 127; // NaN, too
+  value = value > (Relu ? 0 : -128) ? value : (Relu ? 0 : -128);
+  return static_cast<u32>(static_cast<s32>(value + anchor - anchor)) & 0xff;
+}
+template <bool Relu> struct ToFixed {
+  template <typename R> static R apply(f32 a, f32 b, u16 powers) {
+    return static_cast<R>(fixed_code<Relu>(a, powers >> 8) << 8 | fixed_code<Relu>(b, powers & 0xff));
+  }
+  template <typename R> static R apply(f32 a, f32 b) { return apply<R>(a, b, powers_of_one); }
+  template <typename R> static R apply(bf16x2 a, u16 powers) {
+    return apply<R>(widen(bf16{static_cast<u16>(a.bits >> 16)}), widen(bf16{static_cast<u16>(a.bits)}),
+                    powers);
+  }
+  template <typename R> static R apply(bf16x2 a) { return apply<R>(a, powers_of_one); }
+};
+
+// .rs of four, two at a time: those above are done. Both take the same random bits, the first from the last
+// on.
+template <typename T, bool Relu> u32 narrowest_by_bits(f32 x, u32 random) {
+  u32 sign = bit_cast<u32>(x) >> 31;
+  u32 code = code_by_bits<T>(x, random, 16, Layout<T>::largest);
+  code = Relu && sign ? 0 : code | sign << (Layout<T>::exponent_bits + Layout<T>::fraction_bits);
+  return is_number(x) ? code : Layout<T>::nan;
+}
+template <typename T, bool Relu> struct TwoByBits {
+  template <typename R> static R apply(f32 a, f32 b, u32 random, R above) {
+    u32 bits = element_bits<T> == 4 ? (random >> 8 & 0xff00) | (random & 0xff) : random & 0xffff;
+    u32 turned = 0;
+    for (u32 k = 0; k < 16; ++k)
+      turned |= (bits >> k & 1) << (15 - k);
+    return static_cast<R>(u32{above} << (2 * element_bits<T>) |
+                          narrowest_by_bits<T, Relu>(a, turned) << element_bits<T> |
+                          narrowest_by_bits<T, Relu>(b, bits));
+  }
+};
+
 // ue8m0: the exponent of |x| as f32 has it. Subnormal numbers and zero give 2^-127, whose code is 0.
 template <bool Finite> u32 exponent_code(u32 bits, bool up) {
   u32 magnitude = bits & 0x7fffffff;
@@ -85,6 +140,17 @@ template <int Low, int High, u32 Bits> struct Pack {
   template <typename R> static R apply(s32 a, s32 b, u32 c) { return apply<R>(a, b) | c << (2 * Bits % 32); }
 };
 
+// To bf16x2, with or without factors.
+template <typename T, bool Relu, bool Finite, typename Bits>
+void add_to_scaled(OperationTable &t, const std::string &name, ptx::Type type) {
+  using F = ToScaled<T, Relu, Finite>;
+  std::string form = std::string("cvt") + (Relu ? ".relu" : "") + (Finite ? ".satfinite" : "");
+  std::string types = ".bf16x2." + name + "x2";
+  t.add(form + types, {unary<F, bf16x2, Bits>, ptx::Type::bf16x2, {type}, 1});
+  t.add(form + ".scaled::n2::ue8m0" + types,
+        {binary<F, bf16x2, Bits, u16>, ptx::Type::bf16x2, {type, ptx::Type::b16}, 2});
+}
+
 template <typename T, bool Relu> void add_narrow(OperationTable &t, const std::string &name) {
   using ptx::Type;
   using Bits = pair_bits<T>;
@@ -96,6 +162,29 @@ template <typename T, bool Relu> void add_narrow(OperationTable &t, const std::s
   t.add(to + ".bf16x2", {unary<FromHalves<T, bf16, Relu>, Bits, bf16x2>, type, {Type::bf16x2}, 1});
   t.add("cvt" + relu + ".f16x2." + name + "x2",
         {unary<ToHalves<T, Relu>, f16x2, Bits>, Type::f16x2, {type}, 1});
+  add_to_scaled<T, Relu, false, Bits>(t, name, type);
+  add_to_scaled<T, Relu, true, Bits>(t, name, type);
+  using Four = std::conditional_t<std::is_same_v<T, e2m1>, u16, u32>;
+  constexpr Type four = std::is_same_v<T, e2m1> ? Type::b16 : Type::b32;
+  t.add("cvt.rs" + relu + ".satfinite." + name + "x4.f32",
+        {quaternary<TwoByBits<T, Relu>, Four, f32, f32, u32, Four>,
+         four,
+         {Type::f32, Type::f32, Type::b32, four},
+         4});
+}
+
+template <bool Relu> void add_fixed(OperationTable &t) {
+  using ptx::Type;
+  using F = ToFixed<Relu>;
+  std::string form = std::string("cvt") + (Relu ? ".relu" : "") + ".satfinite", scaled = ".scaled::n2::ue8m0";
+  t.add(form + ".s2f6x2.f32", {binary<F, u16, f32, f32>, Type::b16, {Type::f32, Type::f32}, 2});
+  t.add(form + scaled + ".s2f6x2.f32",
+        {ternary<F, u16, f32, f32, u16>, Type::b16, {Type::f32, Type::f32, Type::b16}, 3});
+  t.add(form + ".s2f6x2.bf16x2", {unary<F, u16, bf16x2>, Type::b16, {Type::bf16x2}, 1});
+  t.add(form + scaled + ".s2f6x2.bf16x2",
+        {binary<F, u16, bf16x2, u16>, Type::b16, {Type::bf16x2, Type::b16}, 2});
+  add_to_scaled<s2f6, Relu, false, u16>(t, "s2f6", Type::b16);
+  add_to_scaled<s2f6, Relu, true, u16>(t, "s2f6", Type::b16);
 }
 
 template <int Low, int High, u32 Bits> void add_pack(OperationTable &t, const std::string &form) {
@@ -117,6 +206,7 @@ void add_convert_narrow(OperationTable &t) {
 #define EXPONENTS(modifiers, finite)                                                                         \
   t.add("cvt" modifiers ".ue8m0x2.f32", {to_exponents<finite>, Type::b16, {Type::f32, Type::f32}, 2});       \
   t.add("cvt" modifiers ".ue8m0x2.bf16x2", {halves_to_exponents<finite>, Type::b16, {Type::bf16x2}, 1});
+#define FIXED(modifiers) add_fixed<sizeof(modifiers) != 1>(t);
 #define FROM_EXPONENTS(form) t.add(form, {unary<FromExponents, bf16x2, u16>, Type::bf16x2, {Type::b16}, 1});
 #define PACK(form, low, high, bits) add_pack<low, high, bits>(t, form);
 #include "exec/operations/operations.def"

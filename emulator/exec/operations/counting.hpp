@@ -46,31 +46,54 @@ struct FewNumbers {
   u32 contiguous = r.pattern == Pattern::contiguous;
   for (u32 l = 0; l < lanes_per_warp; ++l)
     place[l] = (low + (uniform ? 0 : contiguous ? l * bytes : r.offset[l])) >> unit_shift;
+  auto most_of = [](const u8(&in_bank)[lanes_per_warp]) {
+    u8 most = 0;
+    for (u8 passes : in_bank)
+      most = passes > most ? passes : most;
+    return most;
+  };
+  if (atomic && parts == 1 && r.active == ~u32{0}) {
+    u8 in_bank[lanes_per_warp] = {};
+    for (u32 l = 0; l < lanes_per_warp; ++l)
+      ++in_bank[place[l] % lanes_per_warp];
+    return most_of(in_bank);
+  }
   u32 total = 0;
   for (u32 p = 0; p < parts; ++p) {
     u32 mask = static_cast<u32>((u64{1} << part_lanes) - 1) << (p * part_lanes);
-    u32 lanes = r.active & mask;
-    if (lanes == 0)
-      continue;
-    FewNumbers seen;
+    u32 first[lanes_per_warp]; // the first word of each bank; `others` holds those that came after it
+    FewNumbers others;
     u8 in_bank[lanes_per_warp] = {};
-    u8 most = 0;
-    for (; lanes; lanes &= lanes - 1) {
+    for (u32 lanes = r.active & mask; lanes; lanes &= lanes - 1) {
       u32 mine = place[__builtin_ctz(lanes)];
-      if (!atomic && !seen.add(mine))
-        continue;
-      u8 now = ++in_bank[mine & (part_lanes - 1)];
-      most = now > most ? now : most;
+      u32 bank = mine & (part_lanes - 1);
+      if (atomic || in_bank[bank] == 0)
+        first[bank] = mine, ++in_bank[bank];
+      else if (first[bank] != mine)
+        in_bank[bank] += others.add(mine);
     }
-    total += most;
+    total += most_of(in_bank);
   }
   return total;
 }
 
 // Distinct sectors of 32 bytes. An aligned access of up to 32 bytes lies in one.
 [[gnu::noinline]] u32 count_sectors(Warp &w, const Reach &r, u64 lowest) {
-  alignas(64) u32 sector[lanes_per_warp];
   u64 low = lowest % 32;
+  if (r.pattern == Pattern::pieces_uniform || r.pattern == Pattern::pieces_contiguous) {
+    u64 span = r.bytes * (r.pattern == Pattern::pieces_uniform ? 1 : lanes_of_piece);
+    u64 count = 0, end = 0; // the sector after the last one so far
+    bool ascending = true;
+    for (u32 p = 0; p < lanes_per_warp; p += lanes_of_piece) {
+      u64 first = (low + r.offset[p]) / 32, last = (low + r.offset[p] + span - 1) / 32;
+      ascending &= first + 1 >= end;
+      count += last + 1 - (first < end ? end : first);
+      end = last + 1;
+    }
+    if (ascending)
+      return static_cast<u32>(count);
+  }
+  alignas(64) u32 sector[lanes_per_warp];
   u32 back = 0, steps = 0;
   u32 start = static_cast<u32>((low + r.offset[r.first]) / 32);
   EACH_LANE(l) {
@@ -145,7 +168,8 @@ inline const SharedCounters &cost_of_shared(Reach &r, u64 lowest, u32 bytes, boo
   }
   cost.requests = 1;
   cost.bytes = u64{bytes} * r.lanes;
-  cost.wavefronts = count_wavefronts(r, lowest, bytes, atomic);
+  bool side_by_side = r.pattern == Pattern::uniform || r.pattern == Pattern::contiguous;
+  cost.wavefronts = side_by_side && parts == 1 && !atomic ? 1 : count_wavefronts(r, lowest, bytes, atomic);
   cost.bank_conflicts = cost.wavefronts - needed;
   return cost;
 }

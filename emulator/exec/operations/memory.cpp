@@ -71,7 +71,7 @@ template <typename M, typename R>
 
 // Vectors, and lanes of which some are idle or far apart (`far`: their addresses).
 template <typename M, typename R>
-[[gnu::noinline]] const Instruction *load_any(Warp &w, const Instruction *i, const Reach &r, const u64 *far) {
+[[gnu::noinline]] void load_any(Warp &w, const Instruction *i, const Reach &r, const u64 *far) {
   u32 count = i->extra_count;
   u32 bytes = sizeof(M) * count;
   u64 lowest = r.lowest + static_cast<u64>(i->immediate);
@@ -80,10 +80,10 @@ template <typename M, typename R>
     switch (count) {
     case 2:
       load_side_by_side<2, M, R>(w, offsets, lowest);
-      return i + 1;
+      return;
     case 4:
       load_side_by_side<4, M, R>(w, offsets, lowest);
-      return i + 1;
+      return;
     default:
       break;
     }
@@ -114,20 +114,22 @@ template <typename M, typename R>
       out.store();
     }
   }
-  return i + 1;
+}
+
+inline bool is_whole_row(const Instruction *i, const Reach &r) {
+  return i->extra_count == 1 && r.active == ~u32{0} && r.pattern < Pattern::scattered;
 }
 
 // M: element in memory, R: register. A signed M is extended with its sign.
 template <typename M, typename R>
-[[gnu::always_inline]] inline const Instruction *load_rows(Warp &w, const Instruction *i, const Reach &r,
-                                                           const u64 *far) {
-  if (i->extra_count != 1 || r.active != ~u32{0} || r.pattern >= Pattern::scattered)
-    return load_any<M, R>(w, i, r, far);
-  load_whole_row<M>(w.row<R>(i->destination), r, r.lowest + static_cast<u64>(i->immediate));
-  return i + 1;
+[[gnu::always_inline]] inline void load_rows(Warp &w, const Instruction *i, const Reach &r, const u64 *far) {
+  if (is_whole_row(i, r))
+    load_whole_row<M>(w.row<R>(i->destination), r, r.lowest + static_cast<u64>(i->immediate));
+  else
+    load_any<M, R>(w, i, r, far);
 }
 
-template <typename M, typename R> [[gnu::noinline]] const Instruction *load(Warp &w, const Instruction *i) {
+template <typename M, typename R> [[gnu::noinline]] void load_new(Warp &w, const Instruction *i) {
   Addresses at;
   Reach fresh;
   const Reach &r = reach(w, i, fresh, at, sizeof(M) * i->extra_count, AccessKind::load);
@@ -137,27 +139,38 @@ template <typename M, typename R> [[gnu::noinline]] const Instruction *load(Warp
     __builtin_prefetch(reinterpret_cast<const void *>(next));
     __builtin_prefetch(reinterpret_cast<const void *>(next + 64));
   }
-  return load_rows<M, R>(w, i, r, at.address);
+  load_rows<M, R>(w, i, r, at.address);
+}
+
+template <typename M, typename R>
+[[gnu::noinline]] const Instruction *load(Warp &w, const Instruction *i) {
+  load_new<M, R>(w, i);
+  return follow(w, i);
 }
 
 template <typename M, typename R>
 [[gnu::noinline]] const Instruction *load_counted(Warp &w, const Instruction *i, const Reach &r) {
-  count_global(w, r, r.lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count, AccessKind::load);
-  return load_rows<M, R>(w, i, r, nullptr);
+  if (!r.is_shared)
+    count_global(w, r, r.lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count,
+                 AccessKind::load);
+  load_rows<M, R>(w, i, r, nullptr);
+  return follow(w, i);
 }
 
-// Everything but the access itself is another function, so that this one needs no frame on the stack.
+// Everything but the most frequent access is another function, so that this one needs no frame on the stack.
 template <typename M, typename R> const Instruction *load_known(Warp &w, const Instruction *i) {
   const Reach *r = known_reach(w, i, AccessKind::load);
   if (!r)
     return load<M, R>(w, i);
-  return r->is_shared ? load_rows<M, R>(w, i, *r, nullptr) : load_counted<M, R>(w, i, *r);
+  if (!r->is_shared || !is_whole_row(i, *r))
+    return load_counted<M, R>(w, i, *r);
+  load_whole_row<M>(w.row<R>(i->destination), *r, r->lowest + static_cast<u64>(i->immediate));
+  return follow(w, i);
 }
 
 // Lanes that write to one place do so in order: the highest wins.
 template <typename M, typename R>
-[[gnu::noinline]] const Instruction *store_rows(Warp &w, const Instruction *i, const Reach &r,
-                                                const u64 *far) {
+[[gnu::noinline]] void store_rows(Warp &w, const Instruction *i, const Reach &r, const u64 *far) {
   u32 count = i->extra_count;
   u32 bytes = sizeof(M) * count;
   u64 lowest = r.lowest + static_cast<u64>(i->immediate);
@@ -166,13 +179,13 @@ template <typename M, typename R>
     switch (count) {
     case 1:
       store_side_by_side<1, M, R>(w, offsets, lowest);
-      return i + 1;
+      return;
     case 2:
       store_side_by_side<2, M, R>(w, offsets, lowest);
-      return i + 1;
+      return;
     case 4:
       store_side_by_side<4, M, R>(w, offsets, lowest);
-      return i + 1;
+      return;
     default:
       break;
     }
@@ -205,24 +218,33 @@ template <typename M, typename R>
       }
     }
   }
-  return i + 1;
 }
 
-template <typename M, typename R> [[gnu::noinline]] const Instruction *store(Warp &w, const Instruction *i) {
+template <typename M, typename R> [[gnu::noinline]] void store_new(Warp &w, const Instruction *i) {
   Addresses at;
   Reach fresh;
   const Reach &r = reach(w, i, fresh, at, sizeof(M) * i->extra_count, AccessKind::store);
-  return store_rows<M, R>(w, i, r, at.address);
+  store_rows<M, R>(w, i, r, at.address);
+}
+
+template <typename M, typename R>
+[[gnu::noinline]] const Instruction *store(Warp &w, const Instruction *i) {
+  store_new<M, R>(w, i);
+  return follow(w, i);
+}
+
+template <typename M, typename R>
+[[gnu::noinline]] const Instruction *store_counted(Warp &w, const Instruction *i, const Reach &r) {
+  if (!r.is_shared)
+    count_global(w, r, r.lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count,
+                 AccessKind::store);
+  store_rows<M, R>(w, i, r, nullptr);
+  return follow(w, i);
 }
 
 template <typename M, typename R> const Instruction *store_known(Warp &w, const Instruction *i) {
   const Reach *r = known_reach(w, i, AccessKind::store);
-  if (!r)
-    return store<M, R>(w, i);
-  if (!r->is_shared)
-    count_global(w, *r, r->lowest + static_cast<u64>(i->immediate), sizeof(M) * i->extra_count,
-                 AccessKind::store);
-  return store_rows<M, R>(w, i, *r, nullptr);
+  return r ? store_counted<M, R>(w, i, *r) : store<M, R>(w, i);
 }
 
 // A parameter of the kernel at a fixed place: the same for all lanes.
@@ -241,7 +263,7 @@ template <typename M, typename R> const Instruction *load_parameter(Warp &w, con
     EACH_LANE(l) row[l] = wide;
     out.store();
   }
-  return i + 1;
+  return follow(w, i);
 }
 
 template <typename M, typename R> void add_pair(OperationTable &t) {

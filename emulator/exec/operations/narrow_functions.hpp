@@ -45,6 +45,31 @@ template <typename T> f32 widest(u32 code) {
   return bit_cast<f32>(bits | (code >> (exponent_bits + fraction_bits) & 1) << 31);
 }
 
+// ue8m0: a power of two.
+inline f32 power_of(u32 code) {
+  return code == 0xff ? std::numeric_limits<f32>::quiet_NaN()
+                      : bit_cast<f32>(code ? code << 23 : u32{0x00400000});
+}
+
+template <typename T> f64 magnitude_of(u32 code) {
+  if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+    return widen(T{static_cast<u16>(code)});
+  else
+    return widest<T>(code);
+}
+
+// .rs: |x| as the code below or above it: above where the part of the way to there, and `random` of 2^-bits
+// of it, make up the whole. `end` is a code that no number reaches.
+template <typename T> u32 code_by_bits(f32 x, u32 random, u32 bits, u32 end) {
+  u32 code = magnitude_code<T>(x, Rounding::zero);
+  if (code >= end)
+    return end;
+  f64 below = magnitude_of<T>(code), above = magnitude_of<T>(code + 1);
+  f64 step = above < std::numeric_limits<f64>::infinity() ? above - below : below - magnitude_of<T>(code - 1);
+  f64 part = (static_cast<f64>(AbsoluteFloat::apply<f32>(x)) - below) / step;
+  return part + static_cast<f64>(random) / static_cast<f64>(u32{1} << bits) >= 1 ? code + 1 : code;
+}
+
 } // namespace
 
 } // namespace emulator::EMULATOR_ISA

@@ -89,7 +89,6 @@ template <typename To, typename From> inline To bit_cast(From from) {
   return to;
 }
 
-// Apart from the handlers, which then need no frame on the stack: most never come here.
 template <typename T> [[gnu::noinline]] void blend_row(T *destination, const T *values, u32 lanes) {
   EACH_LANE(l) destination[l] = (lanes >> l & 1) ? values[l] : destination[l];
 }
@@ -127,13 +126,28 @@ template <typename R, typename Lane> [[gnu::always_inline]] inline void put_lane
   std::memcpy(row, &lanes, sizeof lanes);
 }
 
+// The last thing that a handler of an instruction without branches does: it goes on with the next one by a
+// jump. Handlers that keep something on their stack return instead, and so does control::stop.
+[[gnu::always_inline]] inline const Instruction *follow(Warp &w, const Instruction *i) {
+  return i->follow(w, i + 1);
+}
+
+// Apart from the handlers, which then need no frame on the stack: most never come here.
+template <typename R> [[gnu::noinline]] const Instruction *keep_idle_lanes(Warp &w, const Instruction *i) {
+  blend_row(w.row<R>(i->destination), reinterpret_cast<const R *>(w.spare_row), w.active);
+  return follow(w, i);
+}
+template <typename R>
+[[gnu::always_inline]] inline const Instruction *finish(Warp &w, const Instruction *i, const Output<R> &out) {
+  return out.row == out.destination ? follow(w, i) : keep_idle_lanes<bits_of<R>>(w, i);
+}
+
 template <typename F, typename R, typename A> const Instruction *unary(Warp &w, const Instruction *i) {
   Output<R> out(w, i->destination);
   R *d = out.row;
   const A *a = w.row<A>(i->a);
   EACH_LANE(l) d[l] = F::template apply<R>(a[l]);
-  out.store();
-  return i + 1;
+  return finish(w, i, out);
 }
 
 template <typename F, typename R, typename A, typename B>
@@ -143,8 +157,7 @@ const Instruction *binary(Warp &w, const Instruction *i) {
   const A *a = w.row<A>(i->a);
   const B *b = w.row<B>(i->b);
   EACH_LANE(l) d[l] = F::template apply<R>(a[l], b[l]);
-  out.store();
-  return i + 1;
+  return finish(w, i, out);
 }
 
 template <typename F, typename R, typename A, typename B, typename C>
@@ -155,8 +168,7 @@ const Instruction *ternary(Warp &w, const Instruction *i) {
   const B *b = w.row<B>(i->b);
   const C *c = w.row<C>(i->c);
   EACH_LANE(l) d[l] = F::template apply<R>(a[l], b[l], c[l]);
-  out.store();
-  return i + 1;
+  return finish(w, i, out);
 }
 
 template <typename F, typename R, typename A, typename B, typename C, typename D>
@@ -168,8 +180,7 @@ const Instruction *quaternary(Warp &w, const Instruction *i) {
   const C *c = w.row<C>(i->c);
   const D *e = w.row<D>(i->extra);
   EACH_LANE(l) d[l] = F::template apply<R>(a[l], b[l], c[l], e[l]);
-  out.store();
-  return i + 1;
+  return finish(w, i, out);
 }
 
 // A comparison: rows in, one bit a lane out.
@@ -180,19 +191,19 @@ template <typename F, typename T> const Instruction *compare(Warp &w, const Inst
   EACH_LANE(l) bits |= F::apply(a[l], b[l]) ? u32{1} << l : 0;
   u32 &d = w.predicate(i->destination);
   d = blend_bits(d, bits, w.active);
-  return i + 1;
+  return follow(w, i);
 }
 
 // On predicates: all lanes at once.
 template <typename F> const Instruction *predicate_unary(Warp &w, const Instruction *i) {
   u32 &d = w.predicate(i->destination);
   d = blend_bits(d, F::template apply<u32>(w.predicate(i->a)), w.active);
-  return i + 1;
+  return follow(w, i);
 }
 template <typename F> const Instruction *predicate_binary(Warp &w, const Instruction *i) {
   u32 &d = w.predicate(i->destination);
   d = blend_bits(d, F::template apply<u32>(w.predicate(i->a), w.predicate(i->b)), w.active);
-  return i + 1;
+  return follow(w, i);
 }
 
 template <typename T> std::string form_of(const char *name) {
@@ -221,10 +232,12 @@ void add_floating(OperationTable &table);
 void add_compare(OperationTable &table);
 void add_convert(OperationTable &table);
 void add_memory(OperationTable &table);
+void add_products(OperationTable &table);
 void add_atomic(OperationTable &table);
 void add_lanes(OperationTable &table);
 void add_matrix_moves(OperationTable &table);
 void add_multiply(OperationTable &table);
+void add_tensor_product(OperationTable &table);
 void add_half(OperationTable &table);
 void add_convert_half(OperationTable &table);
 void add_convert_narrow(OperationTable &table);

@@ -7,6 +7,7 @@
 
 #include "exec/interface/launch.hpp"
 #include "exec/program/matrix.hpp"
+#include "exec/program/tensor_form.hpp"
 #include "exec/sampling/sample.hpp"
 #include "ptx/syntax/module.hpp"
 
@@ -27,26 +28,29 @@ enum class Rounding : uint8_t { nearest, down, up, zero };
 // Operands are byte offsets into the warp's register file: a row of 32 lanes, or one u32 for a predicate.
 struct Instruction {
   Handler handler = nullptr;
-  Handler inner = nullptr; // what `guarded` calls
+  Handler follow = nullptr; // of the next instruction, or control::stop: see follow() in operations/shapes.hpp
   uint32_t destination = no_offset;
   uint32_t a = no_offset, b = no_offset, c = no_offset;
   int64_t immediate = 0; // address offset, index into Program::callees or ::tables, barrier options
+  uint8_t slot = 0;      // memory accesses: where the lanes' addresses are kept, from 1; 0: nowhere
+  uint8_t known_slot = 0;  // the same, for all but the first of those that share them
+  uint8_t extra_count = 0; // vector loads and stores: elements
+  uint8_t element_bytes = 0; // memory accesses
+  ptx::Space space = ptx::Space::generic;
+  bool wide_address = false; // address in a row of u64, not u32
+  bool guard_negated = false;
+  Rounding rounding = Rounding::nearest;
+  Handler inner = nullptr; // what `guarded` calls, or one of several in one where they must go one by one
   const Instruction *target = nullptr; // branch target; during decoding an index
   const Instruction *join = nullptr;   // where the two sides of a branch meet again, or nullptr
   uint32_t guard = no_offset;          // predicate
   uint32_t account = 0;                // index into Program::accounts, where count is not 0
+  uint32_t site = 0;                   // memory access: index into the worker's cached ranges
+  uint32_t extra = 0;                  // first of further operands in Program::extra
   uint16_t count = 0; // PTX instructions since the last control instruction, this one included
-  bool guard_negated = false;
-  Rounding rounding = Rounding::nearest;
-  uint32_t site = 0;       // memory access: index into the worker's cached ranges
-  uint32_t extra = 0;      // first of further operands in Program::extra
-  uint8_t extra_count = 0; // vector loads and stores: elements
-  ptx::Space space = ptx::Space::generic;
-  bool wide_address = false;    // address in a row of u64, not u32
-  uint8_t element_bytes = 0;    // memory accesses
-  uint8_t slot = 0;             // memory accesses: where the lanes' addresses are kept, from 1; 0: nowhere
-  uint8_t known_slot = 0;       // the same, for all but the first of those that share them
   bool is_warp_barrier = false; // bar.warp: lanes may wait for each other at different ones
+  bool of_system = false;       // an atomic operation that the host must see as one
+  bool is_carried_on = false;   // a sum of products: the next instructions add to it, and nothing else reads it
 };
 
 // What Instruction::immediate of a barrier says.
@@ -140,7 +144,19 @@ struct FunctionCode {
   std::vector<RowRange> rows; // what a recursive call saves
 };
 
-enum class CalleeKind : uint8_t { function, indirect, vprintf, malloc, free, assertfail, no_operation };
+enum class CalleeKind : uint8_t {
+  function,
+  indirect,
+  vprintf,
+  malloc,
+  free,
+  assertfail,
+  parameter_buffer,
+  launch,
+  last_error,
+  peek_error,
+  no_operation
+};
 
 struct Callee {
   CalleeKind kind = CalleeKind::function;
@@ -201,10 +217,14 @@ struct Program {
   std::vector<Callee> callees;
   std::vector<ImageForm> images;
   std::vector<MatrixForm> matrices;
+  std::vector<TensorMoveForm> tensor_moves;
+  std::vector<TensorProductForm> tensor_products;
+  std::vector<TensorCopyForm> tensor_copies;
   std::vector<FunctionCode> functions; // [0] is the kernel
   std::vector<ConstantRow> constants;
   std::vector<SpecialRow> specials;
   std::vector<RowRange> undefined_rows; // may be read before they are written: zeroed for each warp
+  std::vector<RowRange> product_rows;   // registers of wgmma, where it is deferred: nothing else is in them
   uint32_t register_bytes = 0;
   uint32_t sites = 0;
   uint32_t shared_bytes = 0;     // static

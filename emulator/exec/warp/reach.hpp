@@ -9,11 +9,14 @@
 
 namespace emulator {
 
+constexpr uint32_t lanes_of_piece = 8;
+
+// The first four also say what the offset of each piece's first lane is.
 enum class Pattern : uint8_t {
   uniform,           // all active lanes at one address
   contiguous,        // lane l at lowest + l * bytes; the active lanes are the lowest ones
-  pieces_uniform,    // all lanes active; each 8 lanes at one address
-  pieces_contiguous, // all lanes active; each 8 lanes as contiguous
+  pieces_uniform,    // all lanes active; each piece of 8 lanes at one address
+  pieces_contiguous, // all lanes active; each piece as contiguous
   scattered,         // lane l at lowest + offset[l]
   far_apart,         // likewise, but further apart than offsets reach
 };

@@ -1,6 +1,7 @@
 // What the workers of a launch share, and what each keeps between blocks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,9 @@ struct Launch {
   uint32_t warps_per_block = 0;
   uint64_t clusters = 0;
   std::chrono::steady_clock::time_point begin;
+  // No other launch runs, and this one on one thread: its atomic operations need not be atomic. Another launch
+  // that begins takes that back and waits while one is on its way (launch/alone.hpp).
+  mutable std::atomic<bool> is_alone{false}, in_atomic{false};
 };
 
 // Memory a worker has seen an instruction touch.
@@ -48,6 +52,15 @@ struct Executed {
   uint64_t threads = 0;
 };
 
+// A grid that a kernel launches.
+struct DeviceLaunch {
+  const ptx::Function *kernel = nullptr;
+  Dim3 grid, block;
+  uint32_t shared_bytes = 0;
+  std::vector<uint8_t> parameters;
+  bool is_tail = false; // after all others
+};
+
 struct Worker {
   const Launch *launch = nullptr;
   std::vector<CachedRange> ranges;
@@ -57,6 +70,10 @@ struct Worker {
   alignas(64) uint8_t spare_row[lanes_per_warp * 8];
   uint64_t sector_marks[marked_sectors / 64 + 1] = {}; // for counting; all zero between two accesses
   uint64_t clock_reads = 0;
+  std::vector<DeviceLaunch> device_launches;
+  std::unordered_map<uint64_t, DeviceLaunch> parameter_buffers; // by address: launches that are being made
+  std::unordered_map<uint64_t, uint32_t> device_errors;         // the last of each thread that has one
+  uint64_t next_cluster = 0; // to begin, where they begin in order; kernels may take some out of the launch
   Touched touched; // where the launch asks for it
   // What handles stood for when they were first used in this launch.
   std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;

@@ -211,7 +211,8 @@ void BodyParser::registers() {
       lexer_.expect('>', "after the number of registers");
     }
     uint32_t first = static_cast<uint32_t>(body_.registers.size());
-    if (!scopes_.back().registers.insert({name, {type, first, count, width}}).second)
+    auto &names = count ? scopes_.back().ranges : scopes_.back().registers;
+    if (!names.insert({name, {type, first, count, width}}).second)
       lexer_.fail_at(position, "the register '" + std::string(name) + "' is declared twice in one scope");
     if (first + uint64_t{count} * width > most_registers)
       lexer_.fail(too_many_registers);

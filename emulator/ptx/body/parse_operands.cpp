@@ -35,13 +35,13 @@ bool BodyParser::find_register(std::string_view name, RegisterName &into) const 
   for (char c : name.substr(digits))
     number = number * 10 + static_cast<uint64_t>(c - '0');
   for (size_t s = scopes_.size(); s-- > 0;) {
-    const auto &registers = scopes_[s].registers;
+    const auto &registers = scopes_[s].registers, &ranges = scopes_[s].ranges;
     auto found = registers.find(name);
-    if (found != registers.end() && found->second.count == 0) {
+    if (found != registers.end()) {
       into = {found->second.first, found->second.width};
       return true;
     }
-    if (numbered && (found = registers.find(name.substr(0, digits))) != registers.end() &&
+    if (numbered && (found = ranges.find(name.substr(0, digits))) != ranges.end() &&
         number < found->second.count) {
       uint32_t width = found->second.width;
       into = {found->second.first + static_cast<uint32_t>(number) * width, width};

@@ -26,7 +26,8 @@ struct RegisterName {
 
 struct Scope {
   uint32_t id;
-  std::unordered_map<std::string_view, RegisterRange> registers;
+  std::unordered_map<std::string_view, RegisterRange> registers; // `a`
+  std::unordered_map<std::string_view, RegisterRange> ranges;    // `a<2>`, which is a0 and a1, not a
   std::unordered_map<std::string_view, const Variable *> variables;
 };
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from replay.drivers import native_folder
+from replay.engine.environment import PACKAGES
 from replay.records import dataclass
 
 Use = Literal["read", "device", "result"]
@@ -54,8 +55,6 @@ _TABLE = (
     Opened("/usr/lib64", "read", "the same"),
 )
 
-# What this package is installed with; some of it is imported when it is first needed.
-_PACKAGES = ("numpy", "cuda", "elftools", "lz4", "zstandard", "msgpack", "blake3")
 # Parts that NVIDIA's library loads from its own folder when they are first needed: the PTX compiler, NVVM.
 _PARTS_OF_THE_DRIVER = ("libcuda*", "libnvidia-*", "libnvrtc*", "libnvvm*")
 
@@ -95,7 +94,7 @@ def _own_code() -> set[str]:
     found |= {entry for entry in sys.path if os.path.basename(entry) in ("site-packages", "dist-packages")}
     found |= {os.path.join(sys.prefix, "lib"), os.path.join(sys.base_prefix, "lib")}
     found |= {str(Path(__file__).resolve().parents[2]), str(native_folder()), str(native_folder().resolve())}
-    for name in _PACKAGES:
+    for name in PACKAGES:
         specification = importlib.util.find_spec(name)
         for folder in specification.submodule_search_locations or () if specification else ():
             found |= {folder, f"{folder}.libs"}  # where wheels keep the libraries that they bring

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from array import array
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -22,6 +22,7 @@ from replay.engine.arguments.prepared import Prepared
 from replay.engine.execution import submission
 from replay.engine.translation.translation import Late, Translation, put_word
 from replay.snapshot.calls import Repeats
+from replay.snapshot.kept import Kept
 from replay.snapshot.schema import Call
 
 _ARGUMENT = split_key(PARAMETERS)[0]
@@ -33,8 +34,8 @@ def divided(repeats: Repeats, translation: Translation) -> Iterator[Call | Repea
     """The same calls, by themselves those whose parameters cannot be translated as columns."""
     import numpy
 
-    sites, numbers = translation.census.calls, numpy.asarray(repeats.numbers)
-    first, last = int(numbers[0]), int(numbers[-1])
+    sites, numbers = translation.census.calls, numpy.asarray(repeats.columns.numbers)
+    first, last = repeats.first, repeats.last
     more = [number for number in sites.more() if first <= number <= last]
     calls, offsets, targets = map(numpy.asarray, sites.between(first, last))
     _, settled = translation.addresses.find_all(targets)
@@ -53,22 +54,24 @@ class PreparedRepeats:
 
         self.repeats, self.templates = repeats, templates
         self.context = next(iter(templates.values())).context
-        self._which = numpy.asarray(repeats.which, "<u4")
-        sizes = numpy.diff(numpy.asarray(repeats.starts))
+        columns = repeats.columns
+        which, given = numpy.asarray(columns.which, "<u4"), numpy.asarray(columns.starts)
+        sizes = numpy.diff(given)
         strides = -(-sizes // _ALIGNMENT) * _ALIGNMENT
-        self._starts = numpy.concatenate([[0], numpy.cumsum(strides)])
-        self._buffer = numpy.zeros(int(self._starts[-1]) + _ALIGNMENT, "u1")
-        captured, starts = numpy.frombuffer(repeats.parameters, "u1"), numpy.asarray(repeats.starts)
+        starts = numpy.concatenate([[0], numpy.cumsum(strides)])
+        buffer = numpy.zeros(int(starts[-1]) + _ALIGNMENT, "u1")
+        captured = numpy.frombuffer(columns.parameters, "u1")
         for size in numpy.unique(sizes).tolist():
             calls, inside = numpy.flatnonzero(sizes == size), numpy.arange(size)
-            self._buffer[self._starts[calls][:, None] + inside] = captured[starts[calls][:, None] + inside]
-        numbers = numpy.asarray(repeats.numbers)
-        found = translation.census.calls.between(int(numbers[0]), int(numbers[-1]))
+            buffer[starts[calls][:, None] + inside] = captured[given[calls][:, None] + inside]
+        numbers = numpy.asarray(columns.numbers)
+        found = translation.census.calls.between(repeats.first, repeats.last)
         words, offsets, targets = map(numpy.asarray, found)
         places = numpy.minimum(numpy.searchsorted(numbers, words), len(numbers) - 1)
         inside = (numbers[places] == words) & (offsets < sizes[places]) & (offsets + 8 <= sizes[places])
-        at = self._starts[places[inside]] + offsets[inside].astype("<i8")
-        translation.patch_columns(self._buffer, at, targets[inside])
+        at = starts[places[inside]] + offsets[inside].astype("<i8")
+        translation.patch_columns(buffer, at, targets[inside])
+        self._kept = Kept(which, starts, buffer)
         self._table: Any = None
         self._held: list[Any] = []
         self._marks: submission.Marks | None = None
@@ -78,11 +81,12 @@ class PreparedRepeats:
 
     def item(self, at: int) -> Prepared:
         """One of the calls by itself. Its parameters are in the buffer of all."""
-        call, template = self.repeats.call(at), self.templates[self.repeats.which[at]]
-        arguments, keep = list(template.arguments), list[Any]([self])
+        which, starts, buffer = self._kept.get()
+        call, template = self.repeats.call(at), self.templates[int(which[at])]
+        arguments, keep = list(template.arguments), list[Any]([buffer])
         place = _place_of_parameters(template)
         if place is not None:
-            begin = self._buffer.ctypes.data + int(self._starts[at])
+            begin = buffer.ctypes.data + int(starts[at])
             offsets = _offsets(call)
             pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(begin + offset for offset in offsets))
             keep.append(pointers)
@@ -91,12 +95,14 @@ class PreparedRepeats:
                        late_arguments=list(template.late_arguments))  # fmt: skip
 
     def part(self, begin: int, end: int) -> PreparedRepeats:
-        """The calls from one place to before another, in the same buffer."""
+        """The calls from one place to before another, with a copy of their parameters."""
         part = object.__new__(PreparedRepeats)
         part.repeats = self.repeats.part(begin, end)
         part.templates = {number: self.templates[number] for number, _, _, _ in part.repeats.places()}
-        part.context, part._buffer = self.context, self._buffer
-        part._which, part._starts = self._which[begin:end], self._starts[begin : end + 1]
+        which, starts, buffer = self._kept.get()
+        first, last = int(starts[begin]), int(starts[end]) + _ALIGNMENT
+        part.context = self.context
+        part._kept = Kept(which[begin:end].copy(), starts[begin : end + 1] - first, buffer[first:last].copy())
         part._table, part._held, part._marks = None, [], None
         return part
 
@@ -106,11 +112,14 @@ class PreparedRepeats:
         part._table, part._held, part._marks = None, [], marks
         return part
 
-    def places_of(self, templates: Collection[int]) -> array[int]:
+    def places_of(self, templates: Collection[int]) -> Sequence[int]:
         """The places of the calls of these templates."""
+        if self.templates.keys() <= set(templates):
+            return range(len(self))
         import numpy
 
-        found = numpy.flatnonzero(numpy.isin(self._which, list(templates)))
+        which, _, _ = self._kept.get()
+        found = numpy.flatnonzero(numpy.isin(which, list(templates)))
         return array("I", found.astype("<u4").tobytes())
 
     def submit(self, live: Callable[[Late, str], int]) -> tuple[Prepared, int] | None:
@@ -118,6 +127,7 @@ class PreparedRepeats:
         if self._table is None:
             self._make_table()
         table, addresses = self._table
+        which, _, buffer = self._kept.get()
         for number, template in self.templates.items():
             for late in template.late_arguments:
                 table[number, 1 + late.place] = live(late, template.where)
@@ -127,7 +137,7 @@ class PreparedRepeats:
                 stream = Late(0, "CUstream", self._marks.streams.get(number, 0))
                 table[number, -1] = live(stream, template.where)
         done, code = submission.submit_repeated(
-            table, self._which, self._buffer.ctypes.data + int(self._starts[0]), addresses, self._marks
+            table, which, buffer.ctypes.data, addresses, self._marks
         )
         if done == len(self):
             return None
@@ -158,8 +168,8 @@ def prepared_repeats(repeats: Repeats, prepare: Prepare, translation: Translatio
     if submission.missing():
         return None
     templates: dict[int, Prepared] = {}
-    for number, at, _, _ in repeats.places():
-        template = prepare(repeats.call(at))
+    for call, (number, *_) in zip(repeats.firsts(), repeats.places(), strict=True):
+        template = prepare(call)
         if template is None or not _is_ordinary(template):
             return None
         templates[number] = template

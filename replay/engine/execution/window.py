@@ -70,8 +70,9 @@ class Window(Sequence[Prepared]):
             if isinstance(part, Prepared):
                 yield Kind(part, first, first, 1)
                 continue
-            for template, at, last, number in part.repeats.places():
-                item = replace(part.templates[template], call=part.repeats.call(at))
+            repeats = part.repeats
+            for call, (template, at, last, number) in zip(repeats.firsts(), repeats.places(), strict=True):
+                item = replace(part.templates[template], call=call)
                 yield Kind(item, first + at, first + last, number)
 
     def cut(self, places: Iterable[int]) -> Iterator[tuple[int, Part]]:
@@ -120,7 +121,7 @@ def prepare_window(
             if repeated is not None:
                 calls.append(repeated)
                 continue
-            singles = [prepare(one) for one in map(call.call, range(len(call)))]
+            singles = list(map(prepare, call.calls()))
             calls += filter(None, singles)
             skipped += singles.count(None)
             continue

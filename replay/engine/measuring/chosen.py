@@ -83,5 +83,6 @@ def _launch(first: int, part: Prepared | PreparedRepeats, at: int) -> Launch:
     if isinstance(part, Prepared):
         return Launch(first, part, part.call.number, part.call.gpu_ns, repeats=False)
     repeats = part.repeats
-    template = part.templates[repeats.which[at]]
-    return Launch(first + at, template, repeats.numbers[at], repeats.gpu_ns.get(at), repeats=True)
+    columns = repeats.columns
+    template = part.templates[columns.which[at]]
+    return Launch(first + at, template, columns.numbers[at], repeats.gpu_ns.get(at), repeats=True)

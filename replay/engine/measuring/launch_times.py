@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from itertools import chain
-from statistics import median
 from typing import Any, Literal
 
 from replay.engine.arguments.prepared import Prepared
@@ -34,6 +33,7 @@ from replay.records import dataclass
 from replay.results.run.timing import LaunchTime
 from replay.snapshot.schema import Call
 from replay.timing.stamps import cycles_of
+from replay.timing.statistics import median
 
 # Launches of a window that are timed one by one (chosen.py); each takes two events
 MAXIMUM_TIMED_LAUNCHES = 4_096

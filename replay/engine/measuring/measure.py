@@ -9,7 +9,6 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from statistics import median
 from typing import Literal
 
 from replay.api.functions import by_symbol
@@ -25,6 +24,7 @@ from replay.errors import EngineError
 from replay.timing.clocks import SLOWEST_CLOCK, Clocks
 from replay.timing.sampler import Sample
 from replay.timing.stamps import cycles_of
+from replay.timing.statistics import median
 
 # Commands that may wait in a held stream. The launch queue of a stream takes 1,024; a launch that finds it full
 # waits for the stream, which waits for us.

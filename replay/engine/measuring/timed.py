@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import field
-from statistics import median
 from typing import Any
 
 from replay.engine.checking.comparing import Comparing
@@ -23,7 +22,7 @@ from replay.records import dataclass
 from replay.results.run.timing import LaunchTime, Restore, Serialized, Timing
 from replay.timing.clocks import Clocks
 from replay.timing.sampler import Measurable, Measurement, Sample, measure
-from replay.timing.statistics import summarize
+from replay.timing.statistics import median, summarize
 from replay.timing.stopping import StoppingParameters
 from replay.timing.warnings import DeviceConditions, warnings
 

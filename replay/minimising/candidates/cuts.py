@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 Dimensions = tuple[int, int, int]
@@ -67,13 +70,29 @@ class Cuts:
         return hashlib.blake2b(json.dumps(self.plain()).encode(), digest_size=12).hexdigest()
 
 
-def pieces_of(pieces: Iterable[Piece]) -> dict[tuple[str, int], list[Piece]]:
-    """By what they are pieces of, in order; neighbours of zeros are joined."""
+class Stretches:
+    """Pieces of one thing, in order; neighbours of zeros are joined."""
+
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        self.pieces: list[Piece] = []
+        for piece in sorted(pieces):
+            last = self.pieces[-1] if self.pieces else None
+            if last and last.end >= piece.begin and last.fill == piece.fill == "zeros":
+                self.pieces[-1] = last._replace(end=max(last.end, piece.end))
+            else:
+                self.pieces.append(piece)
+        self._ends = list(accumulate((piece.end for piece in self.pieces), max))  # of all up to each
+
+    def inside(self, begin: int, end: int) -> list[Piece]:
+        """Those that have a byte in common with a stretch."""
+        first = bisect_right(self._ends, begin)
+        last = bisect_left(self.pieces, end, first, key=attrgetter("begin"))
+        return [piece for piece in self.pieces[first:last] if piece.end > begin]
+
+
+def pieces_of(pieces: Iterable[Piece]) -> dict[tuple[str, int], Stretches]:
+    """By what they are pieces of."""
     found: dict[tuple[str, int], list[Piece]] = {}
-    for piece in sorted(pieces):
-        known = found.setdefault((piece.of, piece.number), [])
-        if known and known[-1].end == piece.begin and known[-1].fill == piece.fill == "zeros":
-            known[-1] = known[-1]._replace(end=piece.end)
-        else:
-            known.append(piece)
-    return found
+    for piece in pieces:
+        found.setdefault((piece.of, piece.number), []).append(piece)
+    return {key: Stretches(known) for key, known in found.items()}

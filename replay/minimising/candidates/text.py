@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from bisect import bisect_left
+from collections.abc import Callable, Collection
 
-from replay.images.ptx import statements
+from replay.images.ptx import function_of, statements
 
 _HEAD = re.compile(r"\.(?:entry|func)\b")
-_NAME = re.compile(r"\.(entry|func)\b\s*(?:\([^)]*\)\s*)?([A-Za-z_$%][\w$%]*)")
 
 
 def without_lines(data: bytes, lines: Collection[int]) -> bytes:
@@ -20,22 +20,29 @@ def without_lines(data: bytes, lines: Collection[int]) -> bytes:
 
 def functions(text: str) -> dict[str, tuple[int, int]]:
     """The first line and the line after the last of each function and kernel that has a body. Raises ImageError."""
-    found = {}
+    found, line = {}, _lines(text)
     end = 0
     for header, body in statements(text):
-        match = _NAME.search(header)
-        if match is not None and body is not None:
+        function = function_of(header)
+        if function is not None and body is not None:
             begins = [one.start() for one in _HEAD.finditer(text, end, body[0])]
             if begins:
-                found[match[2]] = (text.count("\n", 0, begins[-1]), text.count("\n", 0, body[1]) + 1)
+                found[function[0]] = (line(begins[-1]), line(body[1]) + 1)
         end = body[1] if body is not None else end
     return found
 
 
+def _lines(text: str) -> Callable[[int], int]:
+    """Gives the number of the line that a place is in."""
+    ends = [found.start() for found in re.finditer("\n", text)]
+    return lambda place: bisect_left(ends, place)
+
+
 def bodies(text: str) -> list[tuple[int, int]]:
     """Lines inside of the bodies of functions, without those of their braces. Raises ImageError."""
+    line = _lines(text)
     return [
-        (text.count("\n", 0, body[0]) + 1, text.count("\n", 0, body[1]))
+        (line(body[0]) + 1, line(body[1]))
         for header, body in statements(text)
-        if body is not None and _NAME.search(header)
+        if body is not None and function_of(header)
     ]

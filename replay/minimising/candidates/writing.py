@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from replay.errors import FormatError
 from replay.images import usable_modules
 from replay.inspection.launches import UNKNOWN, LaunchedKernel, with_kernels
 from replay.inspection.pieces import pieces, read_chunk, read_contents, written_stretches
-from replay.minimising.candidates.cuts import Cuts, Piece, pieces_of
+from replay.minimising.candidates.cuts import Cuts, Piece, Stretches, pieces_of
 from replay.minimising.candidates.text import without_lines
 from replay.redaction.rewriting import role_of
 from replay.snapshot import schema
@@ -82,6 +83,7 @@ class _Writing:
         self._pieces = pieces_of(cuts.pieces)
         self._grids, self._shared, self._images = dict(cuts.grids), dict(cuts.shared), dict(cuts.images)
         self._calls, self._numbers = calls, {call.number for call in calls}
+        self._window = sorted(call.number for call in calls if call.section == "window")
         launched = [
             (kernel, call) for call, kernel in with_kernels(calls)
             if call.section == "window" and by_symbol()[call.function].effect in (Effect.LAUNCH, Effect.GRAPH_LAUNCH)
@@ -208,7 +210,7 @@ class _Writing:
         if cut is None or role_of(call, key) != Role.HOST_READ:
             return self._kept(value)
         if isinstance(value, bytes):
-            return filled(value, 0, cut)
+            return filled(value, 0, cut.pieces)
         return self._filled(value, cut) if isinstance(value, Contents) else value
 
     def _taken(self, value: Attachment, path: Path) -> Attachment:
@@ -235,32 +237,32 @@ class _Writing:
             before = self._copied(before) if cut is None else self._filled(before, cut)
         return replace(item, before=before, after=after)
 
-    def _filled(self, contents: Contents, cut: Sequence[Piece]) -> Contents:
+    def _filled(self, contents: Contents, cut: Stretches) -> Contents:
         digests = []
         for offset, digest, size in pieces(contents):
-            inside = [piece for piece in cut if piece.begin < offset + size and piece.end > offset]
+            here = cut.inside(offset, offset + size)
             if any(
                 piece.fill == "zeros" and piece.begin <= offset and piece.end >= offset + size
-                for piece in inside
+                for piece in here
             ):
                 digests.append(schema.ZERO_DIGEST)
             else:
                 data = read_chunk(self._reader, digest, size)
-                digests.append(self._writer.write_chunk(filled(data, offset, inside)))
+                digests.append(self._writer.write_chunk(filled(data, offset, here)))
         return Contents(contents.size_bytes, b"".join(digests))
 
-    def _after(self, before: Contents, after: Contents, cut: Sequence[Piece]) -> Contents:
+    def _after(self, before: Contents, after: Contents, cut: Stretches) -> Contents:
         """Contents after the window, which has not written what it left as it was."""
         import numpy
 
         digests = []
         for (offset, old, size), (_, new, _) in zip(pieces(before), pieces(after), strict=False):
-            inside = [piece for piece in cut if piece.begin < offset + size and piece.end > offset]
-            left = read_chunk(self._reader, new, size) if inside or new != schema.ZERO_DIGEST else bytes(size)
-            if inside:
+            here = cut.inside(offset, offset + size)
+            left = read_chunk(self._reader, new, size) if here or new != schema.ZERO_DIGEST else bytes(size)
+            if here:
                 data = left if old == new else read_chunk(self._reader, old, size)
                 same = numpy.frombuffer(data, "u1") == numpy.frombuffer(left, "u1")
-                other = numpy.frombuffer(filled(data, offset, inside), "u1")
+                other = numpy.frombuffer(filled(data, offset, here), "u1")
                 left = numpy.where(same, other, numpy.frombuffer(left, "u1")).astype("u1").tobytes()
             digests.append(self._writer.write_chunk(left))
         return Contents(after.size_bytes, b"".join(digests))
@@ -278,8 +280,8 @@ class _Writing:
         """What the host wrote, which comes before the next call that stays."""
         if item.range in self._cuts.ranges:
             return
-        later = (call.number for call in self._calls if call.section == "window" and call.number >= item.call)
-        number = item.call if item.call in self._numbers else next(later, 0)
+        later = bisect_left(self._window, item.call)
+        number = item.call if item.call in self._numbers else (*self._window[later : later + 1], 0)[0]
         contents = item.contents
         if isinstance(contents, Contents):
             contents = self._copied(contents)
@@ -289,13 +291,13 @@ class _Writing:
         of_call = item.kind.startswith("call")
         if item.site not in self._numbers if of_call else item.site in self._cuts.ranges:
             return
-        cut = [] if of_call else self._pieces.get(("range", item.site), [])
+        cut = Stretches(()) if of_call else self._pieces.get(("range", item.site), Stretches(()))
         words = []
         for at in range(0, len(item.words), _CENSUS_BYTES):
             word = item.words[at : at + _CENSUS_BYTES]
             offset, target = int.from_bytes(word[:8], "little"), int.from_bytes(word[16:20], "little")
             gone = item.kind in ("range", "call") and target in self._cuts.ranges
-            if not gone and not any(piece.begin < offset + 8 and piece.end > offset for piece in cut):
+            if not gone and not cut.inside(offset, offset + 8):
                 words.append(word)
         if words:
             self._words += len(words)

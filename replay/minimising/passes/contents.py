@@ -27,20 +27,12 @@ def unread(ranges: Iterable[Range], calls: Iterable[Call], read: Runs) -> Iterat
     """Zeros for what no instruction and no copy reads, in memory and in what copies were given by the host."""
     for item in ranges:
         if item.before is not None and not is_global(item) and not is_array(item):
-            for begin, end in gaps(item, read):
-                yield Piece("range", item.id, begin, min(end, item.before.size_bytes))
+            for begin, end in gaps(item.address, item.before.size_bytes, read):
+                yield Piece("range", item.id, begin, end)
     for call in calls:
         for value in _given(call):
-            address, size = call.arguments[0], _size(value)
-            at = address
-            for first, last in read.tolist():
-                if last <= at or first >= address + size:
-                    continue
-                if first > at:
-                    yield Piece("call", call.number, at - address, first - address)
-                at = last
-            if at < address + size:
-                yield Piece("call", call.number, at - address, size)
+            for begin, end in gaps(call.arguments[0], _size(value), read):
+                yield Piece("call", call.number, begin, end)
 
 
 def _given(call: Call) -> Iterator[Attachment]:

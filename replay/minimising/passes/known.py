@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,18 +94,18 @@ def feeding(
     """Numbers of the launches, copies and fills of the window that are not needed for the bytes at `place`, or for the
     launch of number `last`: what they write is not read on the way there. launches: what each one touches."""
     of_call = dict(zip((call.number for call in calls if is_launch(call)), launches, strict=False))
-    wanted: list[Any] = [] if place is None else [[place[0], sum(place)]]
+    wanted = runs_of([] if place is None else [[place[0], sum(place)]])
     unneeded = set()
     begun = last is None
     for call in reversed(calls):
         sides = of_call.get(call.number) if is_launch(call) else _plain(call)
         if call.number == last:
             begun = True
-            wanted += [] if sides is None else [sides[0]]
+            wanted = wanted if sides is None else runs_of([wanted, sides[0]])
         elif not begun and is_launch(call):
             unneeded.add(call.number)
-        elif sides is not None and begun and meet(sides[1], runs_of(wanted)):
-            wanted.append(sides[0])
+        elif sides is not None and begun and meet(sides[1], wanted):
+            wanted = runs_of([wanted, sides[0]])
         elif sides is not None and (len(sides[1]) or not begun or is_launch(call)):
             unneeded.add(call.number)
     return unneeded
@@ -146,29 +148,33 @@ def with_dependents(calls: list[Call], numbers: Iterable[int]) -> set[int]:
 def without_use(calls: list[Call], section: str, needed: set[int]) -> set[int]:
     """Numbers of the calls of a section that make what no other call takes, and of those that change only that.
     needed: calls whose memory is reached."""
-    made = {handle for call in calls for handle in given(call)}
-    gone: set[int] = set()
+    objects = {call.number: given(call) for call in calls}
+    launched = {call.number for call in calls if is_launch(call)}
+    made = set().union(*objects.values())
+    kept, gone = Counter(handle for found in objects.values() for handle in found), set[int]()
     while True:
         taken = {
             word for call in calls
-            if call.number not in gone and (given(call) or call.section != section or is_launch(call))
+            if call.number not in gone
+            and (objects[call.number] or call.section != section or call.number in launched)
             for word in call.arguments
         }  # fmt: skip
-        found = set()
+        found, still = set(), gone | needed
         for call in calls:
-            if call.section != section or call.number in gone | needed or is_launch(call):
+            if call.section != section or call.number in still or call.number in launched:
                 continue
-            objects = given(call)
+            mine = objects[call.number]
             row = by_symbol()[call.function]
             if row.gives is not None and row.gives.element == "CUcontext":
                 continue  # which all calls are made in
-            used = {word for word in call.arguments if word in made}
-            kept = {handle for one in calls if one.number not in gone for handle in given(one)}
-            if (objects and not objects & taken) or (not objects and used and not used & kept):
+            used = made.intersection(call.arguments)
+            if (mine and not mine & taken) or (not mine and used and not any(kept[word] for word in used)):
                 found.add(call.number)
         if not found:
             return gone
         gone |= found
+        for number in found:
+            kept.subtract(objects[number])
 
 
 def reached(calls: Iterable[Call], ranges: list[Range], census: Iterable[Census]) -> set[int]:
@@ -188,9 +194,11 @@ def reached(calls: Iterable[Call], ranges: list[Range], census: Iterable[Census]
             found |= targets
         elif item.kind == "range":
             to.setdefault(item.site, set()).update(targets)
+    ordered = sorted(words)
     for one in ranges:
-        end = one.address + one.size_bytes
-        if any(one.address <= word < end for word in words) or one.kind in ("global", "array"):
+        at = bisect_left(ordered, one.address)
+        named = at < len(ordered) and ordered[at] < one.address + one.size_bytes
+        if named or one.kind in ("global", "array"):
             found.add(one.id)
     waiting = list(found)
     while waiting:
@@ -200,14 +208,16 @@ def reached(calls: Iterable[Call], ranges: list[Range], census: Iterable[Census]
     return found
 
 
-def gaps(item: Range, runs: Runs) -> Iterator[tuple[int, int]]:
-    """Offsets of the stretches of a range that no run meets."""
-    at, end = item.address, item.address + item.size_bytes
-    for first, last in runs.tolist():
-        if last <= at or first >= end:
-            continue
-        if first > at:
-            yield at - item.address, first - item.address
-        at = max(at, last)
+def gaps(begin: int, size: int, runs: Runs) -> Iterator[tuple[int, int]]:
+    """Offsets of the stretches of so many bytes at an address that no run meets."""
+    import numpy
+
+    at, end = begin, begin + size
+    first = int(numpy.searchsorted(runs[:, 1], numpy.uint64(begin), side="right"))
+    last = int(numpy.searchsorted(runs[:, 0], numpy.uint64(min(end, (1 << 64) - 1))))
+    for start, stop in runs[first:last].tolist():
+        if start > at:
+            yield at - begin, start - begin
+        at = max(at, stop)
     if at < end:
-        yield at - item.address, item.size_bytes
+        yield at - begin, size

@@ -6,7 +6,11 @@ import base64
 import datetime
 import hashlib
 import secrets
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib import resources
+
+from markupsafe import Markup
 
 from replay import __version__
 from replay.harmless import visible
@@ -17,22 +21,25 @@ from replay.report.html.model import Section
 from replay.report.html.plots import draw, points_for_each
 from replay.report.html.sources import Sources
 
+# Notebooks have themes of their own, whatever the browser prefers.
+_DARK_THEME = '[data-jp-theme-light="false"] &, .vscode-dark &'
+_LIGHT_THEME = '[data-jp-theme-light="true"] &, .vscode-light &'
 
-def render_page(sources: Sources) -> str:
-    """The whole page as HTML."""
-    import jinja2
 
-    sections = [
+def sections_of(sources: Sources) -> list[Section]:
+    """A section for each finding."""
+    return [
         *(comparison_section(item, sources.code) for item in sources.comparisons),
         *(bisection_section(item, sources.code) for item in sources.bisections),
         *(check_section(item) for item in sources.checks),
         *(history_section(item) for item in sources.histories),
         *(result_section(item, sources.code) for item in sources.results),
     ]
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    template = environment.from_string(_part("page.html.jinja"))
+
+
+def render_page(sources: Sources) -> str:
+    """The whole page as HTML."""
+    sections = sections_of(sources)
     figures = sum(section.figures() for section in sections)
     style = _part("page.css")
     script = ""
@@ -43,7 +50,8 @@ def render_page(sources: Sources) -> str:
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes")
     # Stand for files of this package, whose digests the policy has, while the rest is made private.
     styled, scripted = secrets.token_hex(), secrets.token_hex()
-    page: str = template.render(
+    page = _rendered(
+        "page.html.jinja",
         title=f"{sections[0].title}" if sections else "replay: nothing to report",
         sections=sections,
         draw=lambda plot: draw(plot, points),
@@ -52,9 +60,38 @@ def render_page(sources: Sources) -> str:
         script=scripted if script else "",
         version=__version__,
         now=now,
-        empty=Section("There is nothing to report."),
     )
     return visible(without_places(page).replace(styled, style).replace(scripted, script))
+
+
+def render_fragment(sections: Sequence[Section]) -> str:
+    """Sections for a page of somebody else, such as a notebook: with a style that concerns nothing around them, and
+    without scripts."""
+    body = _rendered(
+        "sections.html.jinja", sections=sections, draw=lambda plot: replace(draw(plot), data=Markup(""))
+    )
+    style = secrets.token_hex()
+    fragment = f'<div class="replay-found"><style>{style}</style>{body}</div>'
+    return visible(without_places(fragment)).replace(style, _scoped(_part("page.css")))
+
+
+def _scoped(style: str) -> str:
+    """The page's style, for what is inside of a fragment."""
+    light, dark = (style.split(":root {")[at].split("}")[0] for at in (1, 2))
+    rules = style.replace(":root", "&").replace("\nbody {", "\n& {")
+    themes = f"{_LIGHT_THEME} {{{light}}}\n{_DARK_THEME} {{{dark}}}"
+    return f".replay-found {{\n{rules}\n{themes}\n}}"
+
+
+def _rendered(name: str, **values: object) -> str:
+    import jinja2
+
+    parts = {part: _part(part) for part in ("page.html.jinja", "sections.html.jinja")}
+    environment = jinja2.Environment(
+        loader=jinja2.DictLoader(parts), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    return environment.get_template(name).render(empty=Section("There is nothing to report."), **values)
 
 
 def _policy(style: str, script: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
 
 from replay.images.demangle import demangle
 from replay.results.run.timing import Fidelity, LaunchTime, Profile, Restore, Serialized, TimeSummary, Timing
 from replay.results.schema import RunResult
 from replay.text import MODELLED, Column, Screen, duration, flow, heading, number, shown, size, table
+from replay.timing.statistics import median
 
 SHOWN_LAUNCHES = 20
 EQUAL = 0.005  # of two times, a difference that is not put into words

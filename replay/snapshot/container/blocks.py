@@ -24,6 +24,18 @@ from replay.snapshot.container.columns import U64, unpack_column
 MAX_CALLS = 1 << 16  # in a block
 MAX_TEMPLATES = 0xFFFF
 OTHER = 0xFFFF  # in `order`: the next of `others`
+FIELDS = (
+    "order",
+    "numbers",
+    "enter_ns",
+    "leave_ns",
+    "templates",
+    "varying",
+    "pointers",
+    "bases",
+    "gpu_ns",
+    "others",
+)
 MAX_ARGUMENTS = 64
 MAX_COLUMNS = 2048  # of a template
 MAX_VARYING_BYTES = 4096  # of an attachment whose words vary

@@ -115,6 +115,13 @@ def block_of(value: object) -> Block:
     return Block(value)
 
 
+def block_fields() -> tuple[str, ...]:
+    """Those that this version knows of a block."""
+    from replay.snapshot.container.blocks import FIELDS
+
+    return FIELDS
+
+
 def in_block(value: object, kind: str) -> Iterator[Any]:
     """The values of the objects of a kind that a block has. Raises DamagedError."""
     block = block_of(value)

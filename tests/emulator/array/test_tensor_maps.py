@@ -91,6 +91,23 @@ def test_maps_are_aligned_and_addresses_replaced(cuda: Driver) -> None:
     assert ctypes.string_at(made.at, 128) == before
 
 
+WIDE = {"extents": (8,) * 5, "strides": (32, 256, 2048, 16384), "box": (8, 8, 2, 2, 1)}
+
+
+def test_a_bit_that_programs_clear_says_nothing(cuda: Driver) -> None:
+    """CUTLASS and Triton clear bit 21 of the second word of small tensors' maps."""
+    made = Map()
+    for change in (
+        {},
+        {"address": 1 << 21},
+        {"address": 0xFFFFFFFFF0},
+        {"swizzle": 3, "promotion": 3},
+        {"rank": 5, **WIDE},
+    ):
+        assert encode(cuda, Settings(**change), made) == api.SUCCESS  # type: ignore[arg-type]
+        assert not int.from_bytes(ctypes.string_at(made.at + 8, 8), "little") >> 21 & 1
+
+
 def test_devices_before_hopper_have_none(fresh: Fresh) -> None:
     done = fresh(
         "from test_tensor_maps import *\nprint(encode(d, Settings(), Map()))", COMPUTE_CAPABILITY="8.0"

@@ -302,7 +302,7 @@ def test_bulk_copies_go_both_ways(cuda: driver_api.Driver) -> None:
         "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1,%r2}, {%r4}, {%f0,%f1,%f2,%f3};",
         "wmma.load.a.sync.aligned.row.m16n16k32.f16 {%r0,%r1,%r2,%r3,%r4,%r5,%r6,%r7}, [%rd0];",
         "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r0}, [%r1];",
-        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32;",
+        "tcgen05.mma.cta_group::1.kind::f16.block_scale.scale_vec::1X [%r1], %rd0, %rd1, %r2, [%r1], [%r1], %p1;",
     ],
 )
 def test_what_is_missing_is_refused_by_name_and_line_for_its_kernel_alone(

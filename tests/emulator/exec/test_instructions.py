@@ -39,6 +39,7 @@ from instruction_cases_half import (
     mixed_cases,
 )
 from instruction_cases_narrow import narrow_cases
+from instruction_cases_scaled import fixed_cases, random_cases, scaled_cases
 from instruction_forms import canonical, instructions
 
 if TYPE_CHECKING:
@@ -233,6 +234,8 @@ def kernel(case: Case) -> str:
     for number, kind in enumerate(case.sources):
         lines.append(f"ld.global.b{8 * size_of(kind)} %s{number}, [%a2+{8 * number}];")
     names = ", ".join(f"%s{number}" for number in range(len(case.sources)))
+    if case.opcode.endswith("x4.f32"):
+        names = "{%s0, %s1, %s2, %s3}, %s4"
     if case.result == "pred":
         raise AssertionError
     lines.append("mul.wide.u32 %a3, %i1, 8; add.u64 %a3, %a1, %a3; mov.u64 %a4, 0; st.global.u64 [%a3], %a4;")
@@ -281,6 +284,9 @@ half_cases()
 mixed_cases()
 half_conversion_cases()
 narrow_cases()
+random_cases()
+scaled_cases()
+fixed_cases()
 half_approximate_cases()
 atomic_cases()
 

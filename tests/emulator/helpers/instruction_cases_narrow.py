@@ -164,33 +164,7 @@ def narrow_cases() -> None:
                     ["f32"],
                     lambda a, m=mode, s=bool(satfinite), r=bool(relu): tensor_float(a, m, s, r),
                 )
-    for relu in ("", ".relu"):
-        for satfinite in ("", ".satfinite"):
-            half: Reference = lambda a, r, z=bool(relu), s=bool(satfinite): carried_away(a, r, z, s)  # noqa: E731
-            case(
-                f"cvt.rs{relu}{satfinite}.bf16x2.f32",
-                "bf16x2",
-                ["f32", "f32", "b32"],
-                lambda a, b, c, f=half: f(a, c >> 16) << 16 | f(b, c & 0xFFFF),
-            )
     pack_cases()
-
-
-def carried_away(a: int, random_bits: int, relu: bool, satfinite: bool) -> int:
-    """.rs to bf16: away from zero where the part that is lost, as a number of 16 bits, and the random one overflow."""
-    if exact.is_nan(a, F32):
-        return BF16.nan
-    sign = BF16.sign if exact.negative(a, F32) else 0
-    if relu and sign:
-        return 0
-    largest = BF16.infinity - satfinite
-    if exact.is_infinite(a, F32):
-        return sign | largest
-    magnitude = abs(exact.value(a, F32))
-    below = exact.rounded(magnitude, BF16, "rz")
-    unit = exact.two_to(max(below >> 7, 1) - 127 - 7)
-    lost = (magnitude - exact.value(below, BF16)) / unit
-    return sign | min(below + (lost + Fraction(random_bits, 1 << 16) >= 1), largest)
 
 
 def narrow_edges() -> dict[str, tuple[int, ...]]:

@@ -12,7 +12,10 @@ SOURCE = Path(__file__).resolve().parents[3] / "emulator" / "instructions.py"
 ROUNDINGS = {"rn", "rz", "rm", "rp"}
 # Types that are written in one place of an opcode only.
 TYPES = re.compile(r"[busf](8|16|32|64)|bf16|[usb]?f?(16|32)x2|bf16x2|tf32|pred")
-CONVERT_ORDER = ("pack", "rni", "rzi", "rmi", "rpi", "rna", "rs", "ftz", "relu", "satfinite", "sat")
+CONVERT_ORDER = (
+    *("pack", "rni", "rzi", "rmi", "rpi", "rna", "rs", "ftz", "relu", "satfinite"),
+    *("scaled::n2::ue8m0", "sat"),
+)
 
 
 def instructions() -> ModuleType:

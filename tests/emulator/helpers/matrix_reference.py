@@ -21,7 +21,7 @@ BITS = {
     **dict.fromkeys(("tf32", "f32", "s32"), 32),
     "f64": 64,
     **dict.fromkeys(("e4m3", "e5m2", "e3m2", "e2m3", "e2m1", "s8", "u8"), 8),
-    **dict.fromkeys(("s4", "u4"), 4),
+    **dict.fromkeys(("s4", "u4", "packed_e2m1"), 4),
     "b1": 1,
 }
 # Sign, exponent and fraction of the floating-point formats.
@@ -36,6 +36,7 @@ EXPONENT_FRACTION = {
     "e3m2": (3, 2),
     "e2m3": (2, 3),
     "e2m1": (2, 1),
+    "packed_e2m1": (2, 1),
 }
 
 
@@ -47,6 +48,8 @@ def value(code: int, kind: str) -> float:
         return float(code - (1 << bits) if kind[0] == "s" and code >> (bits - 1) else code)
     if kind == "tf32":
         code >>= 13
+    if kind == "e2m1":
+        code >>= 2  # it is in the middle of its byte
     exponent_bits, fraction_bits = EXPONENT_FRACTION[kind]
     sign = -1.0 if code >> (exponent_bits + fraction_bits) & 1 else 1.0
     exponent = code >> fraction_bits & ((1 << exponent_bits) - 1)
@@ -63,7 +66,7 @@ def value(code: int, kind: str) -> float:
 
 @dataclass(frozen=True)
 class Product:
-    """One form of mma or wmma.mma. `sums`: the types of D and C."""
+    """One form of mma or wmma.mma. `k`: elements that a row of A holds; B has twice as many where A is sparse."""
 
     opcode: str
     m: int
@@ -76,6 +79,11 @@ class Product:
     wmma: bool = False
     saturate: bool = False
     bit_and: bool = False
+    sparse: bool = False
+
+    @property
+    def k_of_b(self) -> int:
+        return 2 * self.k if self.sparse else self.k
 
     def __str__(self) -> str:
         return self.opcode
@@ -108,9 +116,9 @@ def places_of_a(product: Product) -> Iterator[tuple[int, int, int, int, int]]:
 
 def places_of_b(product: Product) -> Iterator[tuple[int, int, int, int, int]]:
     each, kind = _per_register(product.b), product.b
-    count = product.n * product.k // 32 // each
+    count = product.n * product.k_of_b // 32 // each
     copies = 8 // count if product.wmma and kind == "f16" else 1
-    per_block = product.k // (4 * each)
+    per_block = product.k_of_b // (4 * each)
     for lane in range(32):
         group, place = divmod(lane, 4)
         for i in range(count * copies * each):

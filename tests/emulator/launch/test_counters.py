@@ -225,15 +225,20 @@ loop:
 )
 
 
-def test_matrix_instructions_count_and_take_modelled_time(fresh: Fresh, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("capability", "rates"), [("8.0", (1024, 2048, 64)), ("8.9", (512, 1024, 2))])
+def test_matrix_instructions_count_and_take_modelled_time(
+    fresh: Fresh, tmp_path: Path, capability: str, rates: tuple[int, int, int]
+) -> None:
+    """rates: products of halves, of bytes and of f64 that a multiprocessor finishes in a cycle."""
     file = tmp_path / "counters"
     fresh(
         f"""
-        f = d.function(d.module({MATRICES!r}), "matrices")
+        f = d.function(d.module({MATRICES.replace("sm_90", "sm_80")!r}), "matrices")
         for row_bytes, warps in ((16, 1), (128, 8)):
             assert d.launch(f, [1], [32 * warps], [ctypes.c_uint(row_bytes // warps), ctypes.c_uint(50)]) == 0
         d.do("cuCtxSynchronize")
         """,
+        COMPUTE_CAPABILITY=capability,
         COUNTERS=str(file),
     )
     one, eight = (json.loads(line) for line in file.read_text().splitlines())
@@ -250,7 +255,8 @@ def test_matrix_instructions_count_and_take_modelled_time(fresh: Fresh, tmp_path
         counts[f"shared_store_{what}"] for what in ("requests", "bytes", "wavefronts", "bank_conflicts")
     ]
     assert stores == [1, 256, 2, 0]
-    cycles = 8 * (50 * 2048 / 1024 + 4096 / 2048 + 256 / 64)
+    halves, small, doubles = rates
+    cycles = 8 * (50 * 2048 / halves + 4096 / small + 256 / doubles)
     assert abs(eight["modelled_ns"] - (2000 + 20 + cycles / 1.5)) <= 1
 
 

@@ -111,6 +111,73 @@ def test_stmatrix(cuda: driver_api.Driver, count: int, transposed: bool) -> None
     np.testing.assert_array_equal(found.reshape(32, ROW_BYTES // 2), wanted)
 
 
+# ---- matrices of bytes ---------------------------------------------------------------------------------------------
+
+
+BYTE_LOADS = [
+    *((16, matrices, "b8", 8) for matrices in (1, 2)),
+    *((16, matrices, "b8x16.b6x16_p32", 6) for matrices in (1, 2)),
+    *((16, matrices, "b8x16.b4x16_p64", 4) for matrices in (1, 2)),
+    *((8, matrices, "b8x16.b6x16_p32", 6) for matrices in (1, 2, 4)),
+    *((8, matrices, "b8x16.b4x16_p64", 4) for matrices in (1, 2, 4)),
+]
+
+
+def bytes_of_row(memory: np.ndarray, lane: int, bits: int) -> list[int]:
+    """The 16 elements of the row that a lane points at: side by side, the first in the lowest bits."""
+    at = ROW_OF_LANE[lane] * ROW_BYTES
+    number = int.from_bytes(memory.tobytes()[at : at + 16], "little")
+    return [number >> (bits * e) & ((1 << bits) - 1) for e in range(16)]
+
+
+@pytest.mark.parametrize(("rows", "matrices", "formats", "bits"), BYTE_LOADS)
+def test_ldmatrix_of_bytes(
+    cuda: driver_api.Driver, rows: int, matrices: int, formats: str, bits: int
+) -> None:
+    """Of 8 rows, four lanes share one. 16 rows are turned: four lanes share a column, and the next register has the
+    column 8 further on."""
+    registers = matrices * rows // 8
+    opcode = f"ldmatrix.sync.aligned.m{rows}n16.x{matrices}{'.trans' if rows == 16 else ''}.shared.{formats}"
+    memory = np.random.default_rng(8).integers(0, 1 << 16, SHARED_BYTES // 2, dtype=np.uint16)
+    ptx = moving(f"{opcode} {listed(registers)}, [%r5];", registers, stores=False)
+    found = execute(cuda, ptx, memory, 128 * registers).view("u1").reshape(registers, 32, 4)
+    for register, lane, e in itertools.product(range(registers), range(32), range(4)):
+        group, place = divmod(lane, 4)
+        if rows == 8:
+            row, column = 8 * register + group, 4 * place + e
+        else:
+            row, column = 16 * (register // 2) + 4 * place + e, group + 8 * (register % 2)
+        assert found[register, lane, e] == bytes_of_row(memory, row, bits)[column], (register, lane, e)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_stmatrix_of_bytes(cuda: driver_api.Driver, count: int) -> None:
+    """Of 16 rows and 8 columns, stored by columns, a lane has two columns of one row and of the 8th row below."""
+    opcode = f"stmatrix.sync.aligned.m16n8.x{count}.trans.shared.b8"
+    memory = np.random.default_rng(9).integers(0, 1 << 16, SHARED_BYTES // 2, dtype=np.uint16)
+    ptx = moving(f"{opcode} [%r5], {listed(count)};", count, stores=True)
+    found = execute(cuda, ptx, memory, SHARED_BYTES).view("u1").reshape(32, ROW_BYTES)
+    wanted = memory.copy().view("u1").reshape(32, ROW_BYTES)
+    elements = register_contents(count).view("u1").reshape(count, 32, 4)
+    for matrix, lane, e in itertools.product(range(count), range(32), range(4)):
+        row, column = lane // 4 + 8 * (e // 2), lane % 4 * 2 + e % 2
+        wanted[ROW_OF_LANE[8 * matrix + column], row] = elements[matrix, lane, e]
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ldmatrix.sync.aligned.m16n16.x1.shared.b8 {%r1, %r2}, [%r3];",
+        "ldmatrix.sync.aligned.m8n16.x1.shared.b8 {%r1}, [%r3];",
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b8 {%r1}, [%r3];",
+        "stmatrix.sync.aligned.m16n8.x1.shared.b8 [%r3], {%r1};",
+    ],
+)
+def test_moves_that_ptx_does_not_have_are_refused(fresh: Fresh, text: str) -> None:
+    assert text.split()[0] in complaint(fresh, module(text, parameters=0), 801)
+
+
 def test_movmatrix(cuda: driver_api.Driver) -> None:
     ptx = moving("movmatrix.sync.aligned.m8n8.trans.b16 %r10, %r10;", 1, stores=False)
     found = execute(cuda, ptx, np.zeros(SHARED_BYTES // 2, "u2"), 128).reshape(8, 8)

@@ -196,11 +196,10 @@ def test_kernel_that_cannot_run_fails_its_launch_and_names_the_line(fresh):
 @pytest.mark.parametrize(
     ("instruction", "feature"),
     [
-        ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%rd1], 32;", "tensor memory"),
-        ("tex.2dms.v4.f32.s32 {%f1, %f2, %f3, %f3}, [%rd1, {%r1, %r1, %r1, %r1}];", "textures"),
-        ("cudaGetParameterBuffer", "dynamic parallelism"),
+        ("tex.2dms.v4.f32.s32 {%f1, %f2, %f3, %f3}, [%rd1, {%r1, %r1, %r1, %r1}];", "it needs textures"),
+        ("cudaGetParameterBuffer", "it is a part of dynamic parallelism"),
     ],
-    ids=["tensor", "texture", "nested"],
+    ids=["texture", "nested"],
 )
 def test_what_a_kernel_needs_of_a_gpu_is_named_as_people_know_it(fresh, instruction: str, feature: str):
     declared = ""
@@ -216,7 +215,7 @@ def test_what_a_kernel_needs_of_a_gpu_is_named_as_people_know_it(fresh, instruct
         """
     )
     assert done.stdout.splitlines() == ["801"]
-    assert f"it needs {feature}" in done.stderr
+    assert feature in done.stderr
 
 
 @pytest.mark.parametrize("target", ["sm_100", "sm_80a", "sm_89f"])

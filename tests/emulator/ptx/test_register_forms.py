@@ -100,6 +100,16 @@ less:
 """
 
 
+def test_a_register_and_a_range_may_have_one_name(cuda: driver_api.Driver) -> None:
+    """`a<2>` declares a0 and a1. Triton writes both in one scope; ptxas takes it."""
+    ptx = kernel(
+        "",
+        "  mov.u32 a, 5; mov.u32 a0, 7; mad.lo.u32 a1, a0, 10, a; st.global.v2.u32 [%o], {a, a1};",
+        "  .reg .b32 a; .reg .b32 a<2>;",
+    )
+    assert outputs(cuda, ptx, [0] * 4, threads=1) == [5, 75, 0, 0]
+
+
 def test_functions_take_and_give_registers(cuda: driver_api.Driver) -> None:
     ptx = kernel(
         FUNCTIONS,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from replay.errors import GateFailed
-from replay.redaction import noise
+from replay.redaction.noise import noise
 from replay.redaction.redact import RedactOptions
 from replay.redaction.redact import redact as redacted
 from replay.snapshot.contents import Snapshot
@@ -168,6 +168,14 @@ def test_trusted_types_make_noise_where_nothing_says_what_decides(replay: Replay
     assert buffers[first]["noise_bytes"] == buffers[first]["size_bytes"]
     assert "cannot be followed" in buffers[second]["reason"]
     assert "outputs match" in replay.run("y.rsnap").stdout
+
+
+def test_values_that_a_branch_hangs_on_stay_and_the_branch_is_named(replay: Replay) -> None:
+    first, second, *_ = (item["id"] for item in captured(replay, BRANCH))
+    buffers = {item["id"]: item for item in redact(replay, "--level", "noise")["buffers"]}
+    assert buffers[first]["noise_bytes"]
+    assert buffers[second]["exact_bytes"] == buffers[second]["size_bytes"]
+    assert "an address or a branch hangs on it (vector_add, PTX line " in buffers[second]["reason"]
 
 
 def test_the_buffer_that_changes_the_way_of_a_kernel_is_named(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from bare import is_possible
 
-from ..conftest import PROGRAMS, Replay
+from ..conftest import PROGRAMS, TIMEOUT_S, Replay
 
 TENSORS = random.Random(3).randbytes(1 << 20)
 
@@ -78,6 +80,46 @@ def test_a_store_that_fails_keeps_the_raw_capture(replay: Replay, application: l
     (replay.folder / "shared").unlink()
     replay(*command.split()[1:])
     assert "match" in replay.run("x.rsnap", "--store", "shared").stdout
+
+
+@pytest.mark.skipif(not is_possible(), reason="this machine lets nobody mount a file system of their own")
+def test_a_full_store_is_tried_again_elsewhere(replay: Replay, application: list[str]) -> None:
+    (replay.folder / "small").mkdir()
+    capture = replay.capture_command(
+        "--external", "small", "--min", "256K", output="x.rsnap", application=application
+    )
+    script = (
+        'mount -t tmpfs -o size=512k small small; "$@"; status=$?; find small -name "*.partial"; exit $status'
+    )
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "bash", "-uc", script, "full", *capture],
+        cwd=replay.folder, capture_output=True, text=True, timeout=TIMEOUT_S,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert "no space left" in done.stderr.lower()
+    assert "free some space there, or name another store" in done.stderr
+    assert "partial" not in done.stdout
+    assert not (replay.folder / "x.rsnap").exists()
+    command = next(text for text in done.stderr.split("`") if text.startswith("replay pack"))
+    replay(*command.replace("--external small", "--external large").split()[1:])
+    assert "match" in replay.run("x.rsnap", "--store", "large").stdout
+
+
+def test_a_store_that_goes_away_is_named_and_fetching_goes_on(replay: Replay, application: list[str]) -> None:
+    replay.capture("--external", "shared", "--min", "256K", application=application)
+    lost = pieces(replay.folder / "shared")[1]
+    moved = lost.rename(replay.folder / "kept")
+    said = replay("fetch", "x.rsnap", "-o", "whole.rsnap", "--store", "shared", status=3).stderr
+    assert f"piece {lost.name}" in said
+    assert "name the store that has it: --store" in said
+    (replay.folder / "shared").rename(replay.folder / "gone")
+    said = replay("fetch", "x.rsnap", "-o", "whole.rsnap", "--store", "shared", status=3).stderr
+    assert "shared" in said
+    assert not (replay.folder / "whole.rsnap").exists()
+    (replay.folder / "gone").rename(replay.folder / "shared")
+    moved.rename(lost)
+    replay("fetch", "x.rsnap", "-o", "whole.rsnap", "--store", "shared")
+    assert "match" in replay.run("whole.rsnap").stdout
 
 
 def test_what_cannot_be_used_is_said_before_the_application_runs(

@@ -200,7 +200,17 @@ def instruction_step(machine: Machine) -> None:
 def matrix_step(machine: Machine) -> None:
     """Products of matrices: where the elements are, and the rounding of sums."""
     cpu_driver_tests(
-        machine, "matrices", ["matrices"], "goes_where or corners or descriptors_name or fragments"
+        machine,
+        "matrices",
+        ["matrices"],
+        "goes_where or corners or descriptors_name or fragments or of_bytes or eight_lanes",
+    )
+
+
+def tensor_memory_step(machine: Machine) -> None:
+    """tcgen05 on compute capability 10.0: where tensor memory has elements, factors and metadata, what shifts."""
+    cpu_driver_tests(
+        machine, "tensor memory", ["tensor_memory/test_moves.py", "tensor_memory/test_products.py"]
     )
 
 

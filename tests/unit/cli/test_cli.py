@@ -29,6 +29,24 @@ def test_help_names_every_command_and_imports_none(capsys: pytest.CaptureFixture
         assert find_spec(f"replay.cli.{name}") is not None
 
 
+def test_plain_values_need_no_pydantic(tmp_path: Path) -> None:
+    """Which typer imports for values, and which takes longer than all else that `info` imports."""
+    path = write_snapshot(tmp_path / "x.rsnap")
+    code = (
+        "import sys; from replay.cli import main; code = main(sys.argv[1:]);"
+        "print('pydantic' in sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    for words, status, loaded in (
+        (["info", path], 0, "False"),
+        (["ls", path, "calls", "--from", "2"], 0, "False"),
+        (["run", path, "--window", "0"], 2, None),
+    ):
+        done = subprocess.run([sys.executable, "-c", code, *map(str, words)], capture_output=True, text=True)
+        assert done.returncode == status, done.stderr
+        assert loaded in (None, done.stderr.strip())
+    assert "Invalid value for '--window'" in done.stderr
+
+
 def test_help_of_run_has_each_option_in_one_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("run", "--help") == 0
     out = capsys.readouterr().out

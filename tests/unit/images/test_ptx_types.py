@@ -177,3 +177,40 @@ def test_what_ptxas_may_fuse_counts_between_a_gpu_and_the_cpu_driver_only():
     assert allowance(operations(body)).reasons == ("products and sums that ptxas may fuse",)
     assert allowance(operations(body, emulated=False)) is None
     assert allowance(operations(body.replace("mul.", "mul.rn."))) is None
+
+
+PRODUCT = "{%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r1, %r2}, {%f1, %f2, %f3, %f4};"
+
+
+@pytest.mark.parametrize(
+    ("body", "absolute"),
+    [
+        (f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {PRODUCT}", 1024 * F32_ULP),
+        (f"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {PRODUCT}", 2048 * F32_ULP),
+        (f"mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {PRODUCT}", 32 * 2.0**-10),
+        (f"wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {PRODUCT}", 1024 * F32_ULP),
+        (f"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {PRODUCT}", 4096 * 2.0**-52),
+        (
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, 1, 1, 1, 0, 0;",
+            1024 * F32_ULP,
+        ),
+        ("tcgen05.mma.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r2, %p1;", 1024 * F32_ULP),
+    ],
+)
+def test_sums_of_matrix_products_have_an_allowance(body, absolute):
+    tolerance = allowance(operations(body))
+    assert tolerance.absolute == pytest.approx(absolute)
+    assert tolerance.scaled
+    assert "sums of matrix products" in tolerance.reasons[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {PRODUCT}",
+        "wgmma.fence.sync.aligned;",
+        "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1, %r2, %r3, %r4}, [%rd1], 16;",
+    ],
+)
+def test_integers_and_moves_of_matrices_must_agree(body):
+    assert allowance(operations(body)) is None

@@ -95,6 +95,14 @@ def test_an_interrupted_search_goes_on_where_it_was(searched, tmp_path: Path) ->
     assert not (tmp_path / "small.rsnap.state").exists()
 
 
+def test_an_output_that_was_replaced_meanwhile_is_not_gone_on_with(searched, tmp_path: Path) -> None:
+    searched(Holds(4, 8), maximum_replays=6)
+    write_candidate(tmp_path / "x.rsnap", tmp_path / "small.rsnap", Cuts(calls=frozenset({8})))
+    with pytest.raises(GateFailed, match="does not show the symptom any more") as raised:
+        searched(Holds(4, 8))
+    assert "small.rsnap.state" in str(raised.value.next)
+
+
 def test_a_budget_ends_it_with_what_was_found(searched, tmp_path: Path) -> None:
     found = searched(Holds(4, 8), maximum_replays=6)
     assert not found.finished
@@ -152,7 +160,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, symptom: str, a: str, b:
 
 def test_a_command_that_ends_by_a_signal_ends_the_search(tmp_path: Path) -> None:
     source = planted("").write(tmp_path / "x.rsnap")
-    with pytest.raises(EngineError, match="neither yes nor no"):
+    with pytest.raises(EngineError, match="is no answer"):
         minimise(source, tmp_path / "y.rsnap", MinimiseOptions("exec=sh -c 'kill -9 $$'", RunOptions()))
     assert [path.name for path in tmp_path.iterdir()] == ["x.rsnap"]
 
@@ -194,7 +202,8 @@ def test_the_smallest_number_that_is_enough(least: int) -> None:
 
 def test_pieces_are_joined_and_overwritten() -> None:
     pieces = [Piece("range", 1, 4, 8), Piece("range", 1, 0, 4), Piece("range", 1, 12, 20, "pattern")]
-    cut = pieces_of(pieces)["range", 1]
+    stretches = pieces_of(pieces)["range", 1]
+    cut = stretches.pieces
     assert [(piece.begin, piece.end) for piece in cut] == [(0, 8), (12, 20)]
     data = bytes(range(1, 33))
     assert filled(data, 0, cut) == bytes(8) + data[8:32]

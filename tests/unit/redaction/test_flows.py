@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
-from replay.redaction.flows import flow_of
-from replay.redaction.words import Touches, words_of
+from replay.redaction.taint.flows import flow_of
+from replay.redaction.taint.words import Touches, words_of
 from replay.run.touched import meet, runs_of
 
 
@@ -49,6 +49,10 @@ def deciding(body: str, more: str = "") -> list[int]:
         ("ld.global.u32 %r1, [%rd1];\nshfl.sync.idx.b32 %r2, %r1, 0, 31, -1;\nbar.sync 0, %r2;", [0]),
         ("ld.global.u32 %r1, [%rd1]; // one\n/* two\nlines */ ld.global.u32 %r2, [%rd1];\nbar.sync %r2;", [2]),
         ("atom.global.add.u32 %r1, [%rd1], 1;\nsetp.eq.u32 %p1, %r1, 7;\n@%p1 bra L;\nL:", [0]),
+        ("ld.global.u64 %rd2, [%rd1];\nwmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1}, [%rd2], %r9;", [0]),
+        ("ld.global.u32 %r1, [%rd1];\nwmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r2}, [%rd2], %r1;", [0]),
+        ("ld.global.u32 %r1, [%rd1];\nstmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r2};", [0]),
+        ("ld.global.u32 %r1, [%rd1];\nldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%r3];\nbar.sync %r2;", [1]),
         ("ld.global.u32 %r1, [%rd1];\nadd.cc.u32 %r2, %r1, 1;\naddc.u32 %r3, 0, 0;\nbar.sync %r3;", [0]),
     ],
 )  # fmt: skip
@@ -114,6 +118,9 @@ def test_indices_that_another_kernel_or_copy_made_stay_exact() -> None:
     assert words.exact.tolist() == [[100, 104], [196, 212], [300, 304]]
     assert words.typed["f32"].tolist() == [[400, 500]]
     assert words.unknown.tolist() == [[100, 104], [300, 304]]
+    assert words.decides(90, 101) == "k, PTX line 8"
+    assert words.decides(302, 303) == "k, PTX line 10"
+    assert words.decides(400, 500) == ""
 
 
 def test_types_go_through_shared_memory() -> None:
@@ -127,6 +134,40 @@ def test_types_go_through_shared_memory() -> None:
         [0, 10, False, "shared", [64, 128]],
     )
     assert words_of(found, [ptx]).typed["f32"].tolist() == [[0, 4]]
+
+
+PRODUCT = """cp.async.cg.shared.global [%r3], [%rd1], 16;
+ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r4, %r5}, [%r3];
+mma.sync.aligned.m16n8k16.row.col.f32.FROM.FROM.f32 {%f1,%f2,%f3,%f4}, {%r1,%r2,%r4,%r5}, {%r6,%r7}, {%f1,%f2,%f3,%f4};
+st.global.v2.f32 [%rd2], {%f1, %f2};"""
+
+
+@pytest.mark.parametrize(
+    ("written", "type_"), [("f16", "f16"), ("bf16", "bf16"), ("tf32", "f32"), ("e4m3", "e4m3")]
+)
+def test_factors_of_matrix_products_have_their_type(written: str, type_: str) -> None:
+    ptx = text(PRODUCT.replace("FROM", written))
+    found = touched(
+        ptx,
+        [0, 8, False, "global", [0, 512]],
+        [0, 8, True, "shared", [0, 512]],
+        [0, 9, False, "shared", [0, 512]],
+        [0, 11, True, "global", [4096, 4104]],
+    )
+    words = words_of(found, [ptx])
+    assert words.typed[type_].tolist() == [[0, 512]]
+    assert (words.reason, len(words.exact), len(words.unknown)) == ("", 0, 0)
+
+
+def test_what_wmma_multiplies_has_its_type() -> None:
+    load = "wmma.load.NAME.sync.aligned.row.m16n16k16.global.TYPE {%r1, %r2}, [%rd1], %r9;"
+    ptx = text(load.replace("NAME", "b").replace("TYPE", "bf16"))
+    assert words_of(touched(ptx, [0, 8, False, "global", [0, 64]]), [ptx]).typed["bf16"].tolist() == [[0, 64]]
+
+
+def test_registers_of_two_blocks_with_one_name_have_no_certain_type() -> None:
+    ptx = text("{ .reg .f64 %x<2>; }\n{ .reg .f32 %x<2>; ld.global.b32 %x1, [%rd1]; }")
+    assert words_of(touched(ptx, [0, 9, False, "global", [0, 4]]), [ptx]).typed == {}
 
 
 def test_without_its_text_all_of_a_kernel_is_exact() -> None:

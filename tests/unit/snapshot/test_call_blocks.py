@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import resource
+from array import array
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from replay.api.parts import PARAMETERS
 from replay.errors import DamagedError, FileError, LimitError, ReplayError
 from replay.pack import blocks, pack, room
-from replay.snapshot import calls
+from replay.snapshot import calls, kept
 from replay.snapshot.calls import Repeats, read_calls
 from replay.snapshot.container import SnapshotReader, SnapshotWriter, frames
 from replay.snapshot.container.blocks import MAX_SPREAD_BYTES, Block
@@ -283,6 +284,31 @@ def test_calls_that_repeat_are_together_only_so_far(value: dict[str, Any], monke
     assert [len(part) for part in parts] == [100, 100, 50]
     monkeypatch.setattr(calls, "_LARGEST_PARAMETERS", 16 * 30)
     assert {len(part) for part in read_calls(Source()) if isinstance(part, Repeats)} == {31}
+
+
+def test_columns_that_are_packed_are_the_same_again(value: dict[str, Any], monkeypatch: Any) -> None:
+    whole = [call for part in repeats(value) for call in (part.calls() if isinstance(part, Repeats) else ())]
+    monkeypatch.setattr(kept, "MAXIMUM_WHOLE_BYTES", 0)
+    monkeypatch.setattr(kept, "_SMALLEST_BYTES", 0)
+    parts = [part for part in repeats(value) if isinstance(part, Repeats)]
+    others = [kept.Kept(array("q", [1])), kept.Kept(np.empty(0, "<u8"), bytearray())]
+    assert len(kept._used) == 1  # the last one; all others are packed
+    assert whole
+    assert [call for part in parts for call in part.calls()] == whole
+    assert [part.call(len(part) - 1).number for part in parts] == [part.last for part in parts]
+    assert others[0].get() == (array("q", [1]),)
+    words, nothing = others[1].get()
+    assert (len(words), words.dtype, nothing) == (0, np.dtype("<u8"), bytearray())
+
+
+def test_what_nobody_holds_is_not_kept(monkeypatch: Any) -> None:
+    monkeypatch.setattr(kept, "MAXIMUM_WHOLE_BYTES", 3 << 16)
+    columns = [kept.Kept(bytearray(1 << 16)) for _ in range(2)]
+    before = kept._whole_bytes
+    for _ in range(5):
+        kept.Kept(bytearray(1 << 16))
+    assert kept._whole_bytes == before
+    assert all(one._packed is None for one in columns)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -132,6 +132,21 @@ def test_links_in_a_store_are_not_followed(tmp_path: Path) -> None:
         FolderStore(tmp_path / "s").read([(DIGEST, len(DATA))])
 
 
+def test_folders_of_a_store_that_lead_into_another_are_not_cleaned(tmp_path: Path) -> None:
+    """A folder that others may write into, and that somebody filled with links."""
+    others, mine = FolderStore(tmp_path / "others"), FolderStore(tmp_path / "mine")
+    mine.write([(DIGEST, DATA)])
+    prefix = piece_name(DIGEST).partition("/")[0]
+    left = mine.folder / prefix / f".{piece_name(DIGEST)[3:]}.xxxxxxxx.partial"
+    left.touch()
+    others.folder.mkdir()
+    (others.folder / prefix).symlink_to(mine.folder / prefix)
+    assert list(others.held()) == []
+    others.remove_left(time.time() + 60)
+    assert left.exists()
+    assert [item.digest for item in mine.held()] == [DIGEST]
+
+
 def test_no_more_is_read_than_was_asked_for(tmp_path: Path) -> None:
     path = tmp_path / piece_name(DIGEST)
     path.parent.mkdir()

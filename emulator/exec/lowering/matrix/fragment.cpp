@@ -9,19 +9,16 @@ namespace {
 struct ElementName {
   std::string_view name;
   MatrixElement element;
-  uint32_t bits;
 };
 constexpr ElementName element_names[] = {
-    {"f16", MatrixElement::f16, 16},  {"bf16", MatrixElement::bf16, 16}, {"tf32", MatrixElement::tf32, 32},
-    {"f64", MatrixElement::f64, 64},  {"e4m3", MatrixElement::e4m3, 8},  {"e5m2", MatrixElement::e5m2, 8},
-    {"e3m2", MatrixElement::e3m2, 8}, {"e2m3", MatrixElement::e2m3, 8},  {"e2m1", MatrixElement::e2m1, 8},
-    {"s8", MatrixElement::s8, 8},     {"u8", MatrixElement::u8, 8},      {"s4", MatrixElement::s4, 4},
-    {"u4", MatrixElement::u4, 4},     {"b1", MatrixElement::b1, 1},
+    {"f16", MatrixElement::f16},   {"bf16", MatrixElement::bf16}, {"tf32", MatrixElement::tf32},
+    {"f64", MatrixElement::f64},   {"e4m3", MatrixElement::e4m3}, {"e5m2", MatrixElement::e5m2},
+    {"e3m2", MatrixElement::e3m2}, {"e2m3", MatrixElement::e2m3}, {"e2m1", MatrixElement::e2m1},
+    {"s8", MatrixElement::s8},     {"u8", MatrixElement::u8},     {"s4", MatrixElement::s4},
+    {"u4", MatrixElement::u4},     {"b1", MatrixElement::b1},
 };
 
 } // namespace
-
-uint32_t bits_of_element(MatrixElement element) { return element_names[static_cast<size_t>(element)].bits; }
 
 bool find_element(std::string_view name, MatrixElement &element) {
   auto found = std::find_if(std::begin(element_names), std::end(element_names),

@@ -7,8 +7,6 @@
 
 namespace emulator {
 
-// Bits of an element inside a register. Those of 6 bits, and of 4 beside others, have a byte each.
-uint32_t bits_of_element(MatrixElement element);
 // False: no type of A or B has this name.
 bool find_element(std::string_view name, MatrixElement &element);
 

@@ -29,7 +29,9 @@ Lowering::AccessForm Lowering::access_form(Opcode &opcode) {
     } else if (m == "volatile" || m == "relaxed" || m == "acquire" || m == "release" || m == "acq_rel" ||
                m == "sc" || m == "mmio") {
       form.ordered = true;
-    } else if (m == "weak" || m == "cta" || m == "cluster" || m == "gpu" || m == "sys" || m == "nc" ||
+    } else if (m == "sys") {
+      form.system = true;
+    } else if (m == "weak" || m == "cta" || m == "cluster" || m == "gpu" || m == "nc" ||
                m == "ca" || m == "cg" || m == "cs" || m == "lu" || m == "cv" || m == "wb" || m == "wt" ||
                m == "noftz" || m.substr(0, 4) == "L1::" || m.substr(0, 4) == "L2::" || m == "unified" ||
                m == "L2") {

@@ -64,6 +64,39 @@ Lowered &Lowering::emit_list(Handler handler, std::vector<uint32_t> rows) {
 
 void Lowering::nothing() { emit(control::no_operation).counted = 1; }
 
+// What only matters where operations are deferred.
+void Lowering::tell_asynchronous(Handler handler, int64_t immediate) {
+  if (!deferred_) {
+    nothing();
+    return;
+  }
+  Lowered &lowered = emit(handler);
+  lowered.instruction.immediate = immediate;
+  lowered.counted = 1;
+  apply_guard(lowered);
+}
+
+uint32_t Lowering::group_count() const {
+  const Operand &groups = operand(0);
+  if (groups.kind != Kind::integer || groups.value < 0 || groups.value > INT32_MAX)
+    unsupported("of a number that is no constant");
+  return static_cast<uint32_t>(groups.value);
+}
+
+// commit_group, wait_group and the like; false for what is none of them.
+bool Lowering::tell_of_groups(Opcode &opcode, Track track) {
+  if (opcode.remove("commit_group")) {
+    tell_asynchronous(asynchronous::commit, static_cast<int64_t>(track));
+  } else if (opcode.remove("wait_all")) {
+    tell_asynchronous(asynchronous::wait, asynchronous::waits_for_all(track));
+  } else if (opcode.remove("wait_group")) {
+    tell_asynchronous(asynchronous::wait, asynchronous::waits(track, group_count(), opcode.remove("read")));
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void Lowering::copy_asynchronously(Opcode &opcode) {
   bool reduces = opcode.mnemonic == "cp" && opcode.remove("reduce");
   if (!opcode.remove("async"))
@@ -76,23 +109,23 @@ void Lowering::copy_asynchronously(Opcode &opcode) {
     copy_bulk(opcode, reduces);
     return;
   }
-  if (opcode.has("commit_group") || opcode.has("wait_group") || opcode.has("wait_all")) {
-    nothing();
+  if (tell_of_groups(opcode, Track::copies))
     return;
-  }
   if (opcode.remove("mbarrier")) {
-    // The copies of this thread have been done when it says so. Without .noinc the arrival that is to come is
-    // added first, so the count ends where it was.
+    // Where the copies of this thread have been done when it says so: without .noinc the arrival that is to come
+    // is added first, so the count ends where it was.
     if (!opcode.remove("arrive"))
       unsupported();
     bool counts = opcode.remove("noinc");
     program_.communicates = true;
-    if (!counts) {
+    if (!counts && !deferred_) {
       nothing();
       return;
     }
     uint32_t address = generic_row(operand(0), opcode.modifiers[0] == "b64" ? Space::generic : Space::shared);
-    Lowered &lowered = emit_list(mbarrier::arrive, {address, UINT32_MAX, UINT32_MAX});
+    Lowered &lowered = deferred_ ? emit_list(asynchronous::arrive_after_copies, {address})
+                                 : emit_list(mbarrier::arrive, {address, UINT32_MAX, UINT32_MAX});
+    lowered.instruction.immediate = deferred_ && counts;
     lowered.counted = 1;
     apply_guard(lowered);
     return;
@@ -123,7 +156,9 @@ void Lowering::copy_asynchronously(Opcode &opcode) {
 }
 
 void Lowering::copy_bulk(Opcode &opcode, bool reduces) {
-  if (opcode.has("commit_group") || opcode.has("wait_group") || opcode.has("prefetch")) {
+  if (tell_of_groups(opcode, Track::bulk))
+    return;
+  if (opcode.has("prefetch")) {
     nothing();
     return;
   }

@@ -46,10 +46,12 @@ void Lowering::atomic(Opcode &opcode) {
     refer(lowered, Field::c, sources[1], false);
   if (wants)
     refer(lowered, Field::destination, result, true);
+  lowered.result_is_optional = true;
   lowered.instruction.space = space;
   lowered.instruction.site = ++program_.sites;
   lowered.instruction.immediate = offset;
   lowered.instruction.wide_address = wide;
+  lowered.instruction.of_system = form.system;
   lowered.instruction.element_bytes = static_cast<uint8_t>(ptx::size_bytes(form.type));
   lowered.counted = 1;
   apply_guard(lowered);
@@ -89,6 +91,7 @@ void Lowering::atomic_vector(const AccessForm &form, const Operation &found, siz
   lowered.instruction.site = ++program_.sites;
   lowered.instruction.immediate = offset;
   lowered.instruction.wide_address = wide;
+  lowered.instruction.of_system = form.system;
   lowered.instruction.extra_count = static_cast<uint8_t>(form.elements);
   lowered.instruction.element_bytes = static_cast<uint8_t>(ptx::size_bytes(form.type));
   lowered.counted = 1;

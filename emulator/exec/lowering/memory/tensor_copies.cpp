@@ -120,6 +120,7 @@ void Lowering::change_tensor_map(Opcode &opcode) {
     uint32_t to = generic_row(operand(0), Space::global), from = generic_row(operand(1), Space::shared);
     Lowered &lowered = emit_list(asynchronous::copy_bulk,
                                  {to, from, values_.constant(128, 4), UINT32_MAX, UINT32_MAX, UINT32_MAX});
+    lowered.instruction.immediate = asynchronous::at_once;
     lowered.counted = 1;
     apply_guard(lowered);
     return;

@@ -1,22 +1,20 @@
-// mma and wmma.mma. Products are exact. A sum of f32 begins with c and takes the products in the order of k,
-// each added with one rounding to nearest; f16 results are rounded once more, at the end. Integers are exact,
-// f64 is a chain of fma. The registers of a fragment become matrices of one type, and every shape is the same
-// loop over them.
-#ifdef __FMA__
-#include <immintrin.h>
-#endif
-
+// mma, wmma.mma and wgmma. f16 results are rounded once more, at the end; integers are exact, f64 is a chain
+// of fma. The registers of a fragment become matrices of one type, and every shape is the same loop over
+// them.
 #include <algorithm>
 
+#include "exec/operations/matrix/deferred_product.hpp"
+#include "exec/operations/matrix/elements.hpp"
+#include "exec/operations/matrix/factors.hpp"
+#include "exec/operations/matrix/loops.hpp"
 #include "exec/operations/matrix/shared_matrix.hpp"
 #include "exec/operations/matrix/whole_warp.hpp"
-#include "exec/operations/narrow_functions.hpp"
 
 namespace emulator::EMULATOR_ISA {
 
 namespace {
 
-constexpr u32 most_a = 1024, most_b = 8192, most_c = 4096; // elements of an operand
+constexpr u32 most_b = 16384, most_c = 4096; // elements of an operand
 
 // Calls then(lane's first element in its register, row, column, elements) for each lane, the last with a
 // constant.
@@ -63,76 +61,32 @@ template <typename T> void gather(const Fragment &f, u32 r, T *values, const T *
   });
 }
 
-template <typename T> f32 widest_of(u32 code) { return widest<T>(code); }
-struct NarrowTable {
-  alignas(64) f32 value[256];
-  explicit NarrowTable(f32 (*widen_code)(u32)) {
-    for (u32 code = 0; code < 256; ++code)
-      value[code] = widen_code(code);
-  }
-};
-
-template <typename T> void widen_bytes(const u32 *row, f32 *values) {
-  static const NarrowTable table(widest_of<T>);
-  const u8 *bytes = reinterpret_cast<const u8 *>(row);
-  for (u32 k = 0; k < 4 * lanes_per_warp; ++k)
-    values[k] = table.value[bytes[k]];
-}
-
-template <typename T> void widen_halves(const u32 *row, f32 *values) {
-  const u16 *halves = reinterpret_cast<const u16 *>(row);
-  EACH_HALF(h) values[h] = widen(T{halves[h]});
-}
-
-// The elements of one register of all lanes as f32, which holds each exactly.
-[[gnu::noinline]] void widen_row(MatrixElement element, const u32 *row, f32 *values) {
-  const u8 *bytes = reinterpret_cast<const u8 *>(row);
-  switch (element) {
-  case MatrixElement::f16:
-    return widen_halves<f16>(row, values);
-  case MatrixElement::bf16:
-    return widen_halves<bf16>(row, values);
-  case MatrixElement::tf32: // the digits that tf32 lacks are not looked at
-    EACH_LANE(l) values[l] = bit_cast<f32>(row[l] & 0xffffe000);
-    return;
-  case MatrixElement::e4m3:
-    return widen_bytes<e4m3>(row, values);
-  case MatrixElement::e5m2:
-    return widen_bytes<e5m2>(row, values);
-  case MatrixElement::e3m2:
-    return widen_bytes<e3m2>(row, values);
-  case MatrixElement::e2m3:
-    return widen_bytes<e2m3>(row, values);
-  case MatrixElement::e2m1:
-    return widen_bytes<e2m1>(row, values);
-  case MatrixElement::s8:
-    for (u32 k = 0; k < 4 * lanes_per_warp; ++k)
-      values[k] = static_cast<s8>(bytes[k]);
-    return;
-  case MatrixElement::u8:
-    for (u32 k = 0; k < 4 * lanes_per_warp; ++k)
-      values[k] = bytes[k];
-    return;
-  case MatrixElement::s4:
-    for (u32 k = 0; k < 8 * lanes_per_warp; ++k)
-      values[k] = static_cast<s8>(bytes[k / 2] << (k % 2 ? 0 : 4)) >> 4;
-    return;
-  case MatrixElement::u4:
-    for (u32 k = 0; k < 8 * lanes_per_warp; ++k)
-      values[k] = bytes[k / 2] >> (k % 2 ? 4 : 0) & 15;
-    return;
-  default:
-    return;
-  }
-}
-
 // Registers of an operand are in the program's list of extras: D, A, B, C, one after the other; of wgmma
 // descriptors instead of A or B, D once more as C, and the predicate of C.
 struct Operands {
   const uint32_t *d, *a, *b, *c;
-  Operands(const Warp &w, const Instruction *i, const MatrixForm &form)
+  u64 a_descriptor = 0, b_descriptor = 0;
+  u64 memory_distance = 0; // from shared memory to what is read of it
+  bool adds = true;        // C, or the sum begins with 0
+  Operands(Warp &w, const Instruction *i, const MatrixForm &form)
       : d(w.program->extra.data() + i->extra), a(d + form.d.registers), b(a + form.a.registers),
-        c(b + form.b.registers) {}
+        c(b + form.b.registers) {
+    if (!form.of_warpgroup)
+      return;
+    a_descriptor = form.shared_a ? *w.row<u64>(a[0]) : 0;
+    b_descriptor = *w.row<u64>(b[0]);
+    adds = w.predicate(c[form.c.registers]) != 0;
+  }
+  SharedMatrix shared_a(Warp &w, const Instruction *i, const MatrixForm &form) const {
+    return {w, i, a_descriptor, !form.columns_a, memory_distance};
+  }
+  SharedMatrix shared_b(Warp &w, const Instruction *i, const MatrixForm &form) const {
+    return {w, i, b_descriptor, !form.columns_b, memory_distance};
+  }
+  // Registers after those of C: metadata, factors.
+  const uint32_t *more(const MatrixForm &form) const {
+    return c + form.c.registers + (form.of_warpgroup ? 1 : 0);
+  }
 };
 
 template <typename Place>
@@ -140,7 +94,7 @@ void widen_registers(Warp &w, MatrixElement element, const Fragment &f, const ui
                      Place place) {
   alignas(64) f32 values[8 * lanes_per_warp];
   for (u32 r = 0; r < f.distinct; ++r) {
-    widen_row(element, w.row<u32>(registers[r]), values);
+    widen_words(element, w.row<u32>(registers[r]), lanes_per_warp, values);
     place(r, values);
   }
 }
@@ -151,7 +105,7 @@ void widen_shared(Warp &w, const Instruction *i, MatrixElement element, const Fr
   u32 lanes[lanes_per_warp];
   for (u32 t = 0; t < f.distinct; ++t) {
     from.read_tile(w, i, first_row + f.tile[t].row, f.tile[t].column, 4u / f.elements, lanes);
-    widen_row(element, lanes, values);
+    widen_words(element, lanes, lanes_per_warp, values);
     place(t, values);
   }
 }
@@ -159,79 +113,40 @@ void widen_shared(Warp &w, const Instruction *i, MatrixElement element, const Fr
 // b with the elements of a row of B, those of one k, side by side.
 void widen_operands(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at, f32 *a,
                     f32 *b) {
-  auto put_a = [&](u32 r, const f32 *values) { scatter(form.a, r, values, a, form.k); };
+  auto put_a = [&](u32 r, const f32 *values) { scatter(form.a, r, values, a, form.held_k()); };
   auto put_b = [&](u32 r, const f32 *values) { scatter_transposed(form.b, r, values, b, form.n); };
   if (form.shared_a)
-    widen_shared(w, i, form.a_element, form.a, SharedMatrix(w, i, *w.row<u64>(at.a[0]), !form.columns_a),
-                 w.index % 4 * form.m, put_a);
+    widen_shared(w, i, form.a_element, form.a, at.shared_a(w, i, form), w.index % 4 * form.m, put_a);
   else
     widen_registers(w, form.a_element, form.a, at.a, put_a);
   if (form.shared_b)
-    widen_shared(w, i, form.b_element, form.b, SharedMatrix(w, i, *w.row<u64>(at.b[0]), !form.columns_b), 0,
-                 put_b);
+    widen_shared(w, i, form.b_element, form.b, at.shared_b(w, i, form), 0, put_b);
   else
     widen_registers(w, form.b_element, form.b, at.b, put_b);
-  for (u32 k = 0; form.negated && k < form.m * form.k; ++k)
+  for (u32 k = 0; form.negated && k < form.m * form.held_k(); ++k)
     a[k] = -a[k];
-}
-
-// Whether C takes part, or the sum begins with 0.
-bool adds_c(Warp &w, const MatrixForm &form, const Operands &at) {
-  return !form.of_warpgroup || w.predicate(at.c[form.c.registers]) != 0;
-}
-
-typedef f32 Lanes8 __attribute__((vector_size(32)));
-
-// Exact: f32 holds every product, so that a product and a sum are one rounding.
-template <bool Exact> [[gnu::always_inline]] inline void add_product(Lanes8 &sum, f32 a, const Lanes8 &b) {
-#ifdef __FMA__
-  sum = reinterpret_cast<Lanes8>(
-      _mm256_fmadd_ps(_mm256_set1_ps(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(sum)));
-#else
-  if constexpr (Exact)
-    sum = a * b + sum;
-  else
-    for (u32 j = 0; j < 8; ++j)
-      sum[j] = __builtin_fmaf(a, b[j], sum[j]);
-#endif
-}
-
-// c += a * b; m and n are multiples of 8.
-template <bool Exact>
-[[gnu::noinline]] void multiply_floats(const f32 *a, const f32 *b, f32 *c, u32 m, u32 n, u32 k) {
-  constexpr u32 rows = 8;
-  for (u32 column = 0; column < n; column += 8)
-    for (u32 row = 0; row < m; row += rows) {
-      Lanes8 sum[rows];
-      for (u32 r = 0; r < rows; ++r)
-        std::memcpy(&sum[r], c + (row + r) * n + column, sizeof sum[r]);
-      for (u32 p = 0; p < k; ++p) {
-        Lanes8 values;
-        std::memcpy(&values, b + p * n + column, sizeof values);
-        for (u32 r = 0; r < rows; ++r)
-          add_product<Exact>(sum[r], a[(row + r) * k + p], values);
-      }
-      for (u32 r = 0; r < rows; ++r)
-        std::memcpy(c + (row + r) * n + column, &sum[r], sizeof sum[r]);
-    }
 }
 
 void multiply_as_floats(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at) {
   alignas(64) f32 a[most_a], b[most_b], c[most_c], values[8 * lanes_per_warp];
   widen_operands(w, i, form, at, a, b);
-  bool adds = adds_c(w, form, at);
+  bool adds = at.adds;
   std::fill_n(c, adds ? 0 : form.m * form.n, 0.0f);
   for (u32 r = 0; adds && r < form.c.distinct; ++r) {
     if (form.half_c)
-      widen_halves<f16>(w.row<u32>(at.c[r]), values);
+      widen_halves<f16>(w.row<u32>(at.c[r]), lanes_per_warp, values);
     else
       std::memcpy(values, w.row<f32>(at.c[r]), sizeof(f32) * lanes_per_warp);
     scatter(form.c, r, values, c, form.n);
   }
-  if (form.a_element == MatrixElement::bf16 || form.a_element == MatrixElement::tf32)
-    multiply_floats<false>(a, b, c, form.m, form.n, form.k);
-  else
-    multiply_floats<true>(a, b, c, form.m, form.n, form.k);
+  const uint32_t *more = at.more(form);
+  if (form.scale != MatrixScale::none) {
+    multiply_scaled(w, i, form, more, a, b, c);
+  } else if (form.a_element == MatrixElement::bf16 || form.a_element == MatrixElement::tf32) {
+    multiply_all<false>(w, form, more, a, b, c);
+  } else {
+    multiply_all<true>(w, form, more, a, b, c);
+  }
   for (u32 r = 0; r < form.d.distinct; ++r) {
     gather(form.d, r, values, c, form.n);
     if (form.half_d) {
@@ -247,7 +162,7 @@ void multiply_as_floats(Warp &w, const Instruction *i, const MatrixForm &form, c
 // Adds sums, from 0, to the integers of C.
 void add_integers(Warp &w, const MatrixForm &form, const Operands &at, const s32 *sums) {
   s32 values[lanes_per_warp];
-  bool adds = adds_c(w, form, at);
+  bool adds = at.adds;
   for (u32 r = 0; r < form.d.distinct; ++r) {
     gather(form.d, r, values, sums, form.n);
     const s32 *c = w.row<s32>(at.c[r]);
@@ -267,20 +182,28 @@ void multiply_integers(Warp &w, const Instruction *i, const MatrixForm &form, co
   s32 sums[most_c];
   widen_operands(w, i, form, at, a, b);
   std::fill_n(c, form.m * form.n, 0.0f);
-  multiply_floats<true>(a, b, c, form.m, form.n, form.k);
+  multiply_all<true>(w, form, at.more(form), a, b, c);
   for (u32 p = 0; p < form.m * form.n; ++p)
     sums[p] = static_cast<s32>(c[p]);
   add_integers(w, form, at, sums);
 }
 
 // Words of 32 elements.
-void multiply_bits(Warp &w, const MatrixForm &form, const Operands &at) {
-  u32 a[most_a], b[most_a], words = form.k / 32;
-  s32 sums[most_a];
-  for (u32 r = 0; r < form.a.distinct; ++r)
-    scatter(form.a, r, w.row<u32>(at.a[r]), a, words);
-  for (u32 r = 0; r < form.b.distinct; ++r)
-    scatter(form.b, r, w.row<u32>(at.b[r]), b, words);
+void multiply_bits(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at) {
+  u32 a[most_a], b[most_b], lanes[lanes_per_warp], words = form.k / 32;
+  s32 sums[most_c];
+  auto put = [&](const Fragment &f, const uint32_t *registers, u32 *matrix) {
+    for (u32 r = 0; r < f.distinct; ++r)
+      scatter(f, r, w.row<u32>(registers[r]), matrix, words);
+  };
+  auto put_shared = [&](const Fragment &f, const SharedMatrix &from, u32 first_row, u32 *matrix) {
+    for (u32 t = 0; t < f.distinct; ++t) {
+      from.read_tile(w, i, first_row + f.tile[t].row, f.tile[t].column, sizeof(u32), lanes);
+      scatter(f, t, lanes, matrix, words);
+    }
+  };
+  form.shared_a ? put_shared(form.a, at.shared_a(w, i, form), w.index % 4 * form.m, a) : put(form.a, at.a, a);
+  form.shared_b ? put_shared(form.b, at.shared_b(w, i, form), 0, b) : put(form.b, at.b, b);
   for (u32 row = 0; row < form.m; ++row)
     for (u32 column = 0; column < form.n; ++column) {
       s32 sum = 0;
@@ -313,15 +236,9 @@ void multiply_doubles(Warp &w, const MatrixForm &form, const Operands &at) {
   }
 }
 
-const Instruction *multiply(Warp &w, const Instruction *i) {
-  const MatrixForm &form = w.program->matrices[static_cast<size_t>(i->immediate)];
-  if (!has_whole_warp(w, i, form.of_warpgroup ? "wgmma" : "mma"))
-    return nullptr;
-  if (form.of_warpgroup && w.index / 4 * 4 + 4 > w.launch->warps_per_block)
-    fail(w, i, LaunchStatus::illegal_instruction, "wgmma by fewer than the four warps of a warpgroup", 0);
-  Operands at(w, i, form);
+void perform(Warp &w, const Instruction *i, const MatrixForm &form, const Operands &at) {
   auto count = [&](MatrixKind kind) {
-    w.counters->matrix_products[static_cast<size_t>(kind)] += u64{form.m} * form.n * form.k;
+    w.counters->matrix_products[static_cast<size_t>(kind)] += u64{form.m} * form.n * form.held_k();
   };
   switch (form.a_element) {
   case MatrixElement::f64:
@@ -330,7 +247,7 @@ const Instruction *multiply(Warp &w, const Instruction *i) {
     break;
   case MatrixElement::b1:
     count(MatrixKind::bit);
-    multiply_bits(w, form, at);
+    multiply_bits(w, i, form, at);
     break;
   case MatrixElement::s8:
   case MatrixElement::u8:
@@ -343,18 +260,88 @@ const Instruction *multiply(Warp &w, const Instruction *i) {
     multiply_integers(w, i, form, at);
     break;
   default:
-    count(form.a_element == MatrixElement::tf32  ? MatrixKind::tf32
-          : form.a_element < MatrixElement::tf32 ? MatrixKind::half
-                                                 : MatrixKind::float8);
+    count(form.a_element == MatrixElement::tf32          ? MatrixKind::tf32
+          : form.a_element < MatrixElement::tf32         ? MatrixKind::half
+          : form.a_element == MatrixElement::packed_e2m1 ? MatrixKind::float4
+                                                         : MatrixKind::float8);
     multiply_as_floats(w, i, form, at);
   }
   for (u32 r = form.d.distinct; r < form.d.registers; ++r)
     std::memcpy(w.row<u32>(at.d[r]), w.row<u32>(at.d[r - form.d.distinct]), 4 * lanes_per_warp);
+}
+
+const Instruction *multiply(Warp &w, const Instruction *i) {
+  const MatrixForm &form = w.program->matrices[static_cast<size_t>(i->immediate)];
+  if (!has_whole_warp(w, i, form.of_warpgroup ? "wgmma" : "mma"))
+    return nullptr;
+  if (form.of_warpgroup && w.index / 4 * 4 + 4 > w.launch->warps_per_block)
+    fail(w, i, LaunchStatus::illegal_instruction, "wgmma by fewer than the four warps of a warpgroup", 0);
+  Operands at(w, i, form);
+  if (form.of_warpgroup && w.block->pending) {
+    at.memory_distance = w.block->cluster->distance_to_fenced(w.shared_base, w.shared_bytes);
+    defer_product(w, form, at.a, at.d, at.adds, [&w, &form, i, at] { perform(w, i, form, at); });
+  } else {
+    perform(w, i, form, at);
+  }
+  return i + 1;
+}
+
+// mma.m8n8k4 of f16: lanes 4 q to 4 q + 3, and those 16 above, hold a product of their own.
+const Instruction *multiply_four(Warp &w, const Instruction *i) {
+  const MatrixForm &form = w.program->matrices[static_cast<size_t>(i->immediate)];
+  if (!has_whole_warp(w, i, "mma"))
+    return nullptr;
+  constexpr u32 size = 8, depth = 4;
+  Operands at(w, i, form);
+  alignas(64) f32 a[4][size * depth], b[4][depth * size], c[4][size * size], values[2 * lanes_per_warp];
+  // Where lane l has its e-th element of A, of B without its columns, or of C.
+  auto quarter = [](u32 l) { return l % 16 / 4; };
+  auto line = [](u32 l, bool along, u32 e) { return l / 16 * 4 + (along ? e : l % 4); };
+  auto place_of_half = [](u32 l, u32 e) { return (l / 16 * 4 + l % 4) * size + e; };
+  auto place_of_float = [](u32 l, u32 e) {
+    return (l / 16 * 4 + (l & 1) + (e & 2)) * size + (e & 4) + (l & 2) + (e & 1);
+  };
+  for (u32 r = 0; r < 2; ++r)
+    for (u32 l = 0; l < lanes_per_warp; ++l)
+      for (u32 h = 0; h < 2; ++h) {
+        u32 e = 2 * r + h;
+        auto element = [&](const uint32_t *registers) {
+          return widen(f16{static_cast<u16>(w.row<u32>(registers[r])[l] >> (16 * h))});
+        };
+        a[quarter(l)][line(l, form.columns_a, e) * depth + (form.columns_a ? l % 4 : e)] = element(at.a);
+        b[quarter(l)][(form.columns_b ? l % 4 : e) * size + line(l, form.columns_b, e)] = element(at.b);
+      }
+  for (u32 r = 0; r < form.c.registers; ++r) {
+    u32 each = form.half_c ? 2 : 1;
+    if (form.half_c)
+      widen_halves<f16>(w.row<u32>(at.c[r]), lanes_per_warp, values);
+    else
+      std::memcpy(values, w.row<f32>(at.c[r]), sizeof(f32) * lanes_per_warp);
+    for (u32 l = 0; l < lanes_per_warp; ++l)
+      for (u32 h = 0; h < each; ++h)
+        c[quarter(l)][form.half_c ? place_of_half(l, 2 * r + h) : place_of_float(l, r)] =
+            values[each * l + h];
+  }
+  for (u32 q = 0; q < 4; ++q)
+    multiply_floats<true>(a[q], b[q], c[q], size, size, depth);
+  for (u32 r = 0; r < form.d.registers; ++r)
+    for (u32 l = 0; l < lanes_per_warp; ++l) {
+      const f32 *sums = c[quarter(l)];
+      if (form.half_d)
+        for (u32 h = 0; h < 2; ++h)
+          w.row<u16>(at.d[r])[2 * l + h] = narrow<f16>(sums[place_of_half(l, 2 * r + h)]).bits;
+      else
+        w.row<f32>(at.d[r])[l] = canonical(sums[place_of_float(l, r)]);
+    }
+  w.counters->matrix_products[static_cast<size_t>(MatrixKind::half)] += 4 * size * size * depth;
   return i + 1;
 }
 
 } // namespace
 
-void add_multiply(OperationTable &t) { t.add("mma", {multiply, ptx::Type::none, {}, 0}); }
+void add_multiply(OperationTable &t) {
+  t.add("mma", {multiply, ptx::Type::none, {}, 0});
+  t.add("mma.m8n8k4", {multiply_four, ptx::Type::none, {}, 0});
+}
 
 } // namespace emulator::EMULATOR_ISA

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
+import numpy as np
 import pytest
 
 from replay.engine import census
@@ -39,6 +41,33 @@ def test_words_are_found_by_their_call_in_the_order_of_the_snapshot(few: int) ->
     with pytest.raises(KeyError):
         sites[5]
     assert [list(column) for column in sites.between(3, 9)] == [[9, 9], [8, 0], [0x9040, 0x7010]]
+
+
+def columns(*found: tuple[int, bytes]) -> list[tuple[Any, Any]]:
+    """Numbers of calls, and a word of each, as a block gives them."""
+    kind = np.dtype([("offset", "<u8"), ("inside", "<u8"), ("range", "<u4"), ("zero", "<u4")])
+    return [(np.array([number], "<u8"), np.frombuffer(data, kind)) for number, data in found]
+
+
+@pytest.mark.parametrize("blocks", [[[4, 6], [8, 12]], [[8, 12], [4, 6]], [[6, 12], [8, 4]]])
+def test_words_of_blocks_are_found_with_those_of_single_calls(blocks: list[list[int]]) -> None:
+    sites = CallSites()
+    sites.add(9, word(8, 0, 1))
+    sites.add(7, word(0, 1, 3))
+    for numbers in blocks:
+        sites.take(columns(*((number, word(0, number, 3)) for number in numbers)), RANGES)
+    sites.settle(RANGES)
+    expected = {number: 0x7000 + number for number in (4, 6, 8, 12)} | {9: 0x9000, 7: 0x7001}
+    assert {number: site.words[0].target for number, site in sites.items()} == expected
+    for first, last in ((0, 99), (5, 9), (9, 9), (10, 11), (12, 13)):
+        numbers, offsets, targets = sites.between(first, last)
+        inside = sorted(number for number in expected if first <= number <= last)
+        assert list(numbers) == inside
+        assert [(int(at), int(to)) for at, to in zip(offsets, targets, strict=True)] == [
+            (8 if number == 9 else 0, expected[number]) for number in inside
+        ]
+    with pytest.raises(EngineError, match="census of call 14 "):
+        sites.take(columns((14, word(0, 0, 2))), RANGES)
 
 
 @pytest.mark.parametrize(

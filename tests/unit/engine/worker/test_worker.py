@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from replay.errors import WorkerError
+from replay.run import supervisor
 from replay.run.parent import RunOptions, run_snapshot
 from replay.run.supervisor import WorkerProcess
 
@@ -56,10 +57,10 @@ def test_fault_in_the_driver_is_reported_with_its_signal(replayed, monkeypatch, 
 def test_killed_worker_is_reported(replayed, monkeypatch):
     start = WorkerProcess._start
 
-    def start_and_kill(self, write_end):
-        process = start(self, write_end)
-        process.send_signal(signal.SIGKILL)
-        return process
+    def start_and_kill(self):
+        started = start(self)
+        started.process.send_signal(signal.SIGKILL)
+        return started
 
     monkeypatch.setattr(WorkerProcess, "_start", start_and_kill)
     with pytest.raises(WorkerError, match="SIGKILL"):
@@ -94,6 +95,31 @@ def has_loaded_a_driver(pid):
         return "libcuda.so" in Path(f"/proc/{pid}/maps").read_text()
     except OSError:  # it has ended
         return False
+
+
+def test_a_worker_that_was_started_ahead_is_used_or_ended(replayed, emulator):
+    before = children()
+    supervisor.start_ahead(emulator)
+    started = supervisor._ahead[0].process.pid
+    assert children() == [*before, started]
+    assert replayed(increment()).verification.verdict == "match"
+    assert not supervisor._ahead
+    assert children() == before
+    supervisor.start_ahead(emulator)
+    assert replayed(increment(), trust=True).verification.verdict == "match"  # of another kind
+    assert children() == before
+    supervisor.start_ahead(emulator)
+    supervisor.end_ahead()
+    assert children() == before
+
+
+def test_a_module_that_is_not_found_is_looked_for_by_site(sabotage, replayed):
+    """As packages are that are installed in a way that needs code at the start of Python."""
+    sabotage("sys.path[:] = [one for one in sys.path if 'packages' not in one]")
+    assert replayed(increment()).verification.verdict == "match"
+    sabotage("sys.path[:] = [one for one in sys.path if 'packages' not in one]; sys.meta_path.remove(Site)")
+    with pytest.raises(WorkerError, match="No module named 'replay'"):
+        replayed(increment())
 
 
 def test_modules_in_the_current_folder_are_not_run(replayed, tmp_path, monkeypatch):

@@ -12,34 +12,31 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
-from replay.images.ptx import statements
-from replay.images.ptx_body import Instruction, names
+from replay.images.ptx import function_of, statements
+from replay.images.ptx_body import Instruction, instruction_of, names, pieces_of, without_comments
 from replay.images.ptx_types import FLOATS, MOVES, said
 
-MAXIMUM_REGISTERS = 100_000  # of one declaration
 Node = tuple[object, ...]  # (function, register or parameter), ("load", line) or ("store", line)
 
-_NOT_CODE = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\.loc[ \t][^\n]*", re.DOTALL)
-_PREFIX = re.compile(r"(?:\s|[{}]|[A-Za-z_$%][\w$%]*:(?!:))+")
-_INSTRUCTION = re.compile(r"(?:@!?\s*([\w$%]+)\s+)?([a-z][a-z0-9_.:]*)\s*(.*)\Z", re.DOTALL)
-_OPERAND = re.compile(r"\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\s|()]+")
 _REGISTERS = re.compile(r"\.reg\s*((?:\.\w+\s*)+)([^;]*)")
-_HEADER = re.compile(
-    r"\.(?:entry|func)\b\s*(?:\(([^)]*)\))?\s*([A-Za-z_$%][\w$%]*)\s*(?:\(([^)]*)\))?", re.DOTALL
-)
-_FORMAL = re.compile(r"([A-Za-z_$%][\w$%]*)\s*(?:\[[^\]]*\])?\s*(?:,|\Z)")
+_DECLARED = re.compile(r"([A-Za-z_$%][\w$%]*)\s*(<)?")
 # What cannot be followed: through handles and descriptors
 _OPAQUE = frozenset(
-    ("tex", "tld4", "suld", "sust", "sured", "txq", "suq", "multimem", "tensormap", "istypep")
-)
+    ("tex", "tld4", "suld", "sust", "sured", "txq", "suq", "multimem", "tensormap", "istypep", "wgmma", "tcgen05",
+     "clusterlaunchcontrol")
+)  # fmt: skip
 _STEERS = frozenset(
     ("bra", "brx", "ret", "exit", "trap", "bar", "barrier", "mbarrier", "nanosleep", "alloca", "stackrestore", "call",
      "setmaxnreg", "prefetch", "prefetchu", "discard", "applypriority", "mapa", "isspacep", "fence", "membar", "brkpt")
 )  # fmt: skip
 # Functions that a driver brings: what they are given decides, and what they give comes from no memory of the window.
 _PROVIDED = re.compile(r"(?:vprintf|malloc|free|__assertfail)\Z|(?:__)?cuda")
-_MEMORY = frozenset(("ld", "ldu", "st", "atom", "red", "cp"))
+_MEMORY: dict[str, Literal["load", "store", "update", "copy"]] = {
+    "ld": "load", "ldu": "load", "ldmatrix": "load", "wmma.load": "load",
+    "st": "store", "stmatrix": "store", "wmma.store": "store", "atom": "update", "red": "update", "cp": "copy",
+}  # fmt: skip
 
 
 @dataclass
@@ -79,79 +76,70 @@ class Flow:
 def flow_of(text: str) -> Flow:
     """Of all functions of a text. Raises ImageError."""
     flow = Flow()
-    blanked = _NOT_CODE.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    blanked = without_comments(text)
     functions: dict[str, tuple[list[str], list[str]]] = {}
     bodies = []
     for header, body in statements(blanked):
-        match = _HEADER.search(header)
-        if match is None:
+        function = function_of(header)
+        if function is None:
             continue
-        results, parameters = (
-            [found[1] for found in _FORMAL.finditer(part or "")] for part in (match[1], match[3])
-        )
-        functions[match[2]] = (results, parameters)
+        name, results, parameters = function
+        functions[name] = (results, parameters)
         if body is not None:
-            bodies.append((match[2], body))
+            bodies.append((name, body))
     known = {name for name, _ in bodies}
+    followed = {key: value for key, value in functions.items() if key in known}
+    line = at = 0
     for name, (begin, end) in bodies:
-        reader = _Function(flow, name, {key: value for key, value in functions.items() if key in known})
-        reader.read(blanked[begin:end], blanked.count("\n", 0, begin) + 1)
+        line += blanked.count("\n", at, begin)
+        at = begin
+        _Function(flow, name, followed).read(blanked[begin:end], line + 1)
     return flow
 
 
 class _Function:
     def __init__(self, flow: Flow, name: str, functions: dict[str, tuple[list[str], list[str]]]) -> None:
         self._flow, self._name, self._functions = flow, name, functions
+        self._declared: dict[str, set[str]] = defaultdict(set)  # element types, of `%f<9>` by `%f<`
+        self._joints = 0
 
     def _nodes(self, operands: Iterable[str]) -> set[Node]:
-        return {(self._name, register) for operand in operands for register in names(operand)}
+        return {self._node(register) for operand in operands for register in names(operand)}
+
+    def _node(self, register: str) -> Node:
+        node = (self._name, register)
+        if node not in self._flow.types:
+            of_many = self._declared.get(f"{register.rstrip('0123456789')}<", set())
+            self._flow.types[node] = self._declared.get(register, set()) | of_many
+        return node
 
     def read(self, body: str, first_line: int) -> None:
         for declared in _REGISTERS.finditer(body):
-            self._declared(declared[1].split(".")[-1].strip(), declared[2])
-        at, line = 0, first_line
-        for piece in body.split(";"):
-            prefix = _PREFIX.match(piece)
-            start = prefix.end() if prefix else 0
-            line_here = line + body.count("\n", at, at + start)
-            line += piece.count("\n")
-            at += len(piece) + 1
-            match = _INSTRUCTION.match(piece[start:])
-            if match is None or piece[start:].startswith("."):
-                continue
-            opcode = tuple(match[2].replace("::", ".").split("."))
-            self._instruction(
-                match[1], Instruction(opcode, tuple(_OPERAND.findall(match[3]))), match[3], line_here
-            )
+            type_ = FLOATS.get(declared[1].split(".")[-1].strip(), "")
+            for name, several in _DECLARED.findall(declared[2]) if type_ else ():
+                self._declared[name + several].add(type_)
+        for piece, line in pieces_of(body):
+            if item := instruction_of(piece):
+                self._instruction(item, first_line + line)
 
-    def _declared(self, type_: str, registers: str) -> None:
-        if type_ in FLOATS:
-            for found in re.finditer(r"([A-Za-z_$%][\w$%]*)\s*(?:<\s*(\d+)\s*>)?", registers):
-                count = int(found[2]) if found[2] else None
-                every = (
-                    [found[1]]
-                    if count is None
-                    else [f"{found[1]}{number}" for number in range(min(count, MAXIMUM_REGISTERS))]
-                )
-                for register in every:
-                    self._flow.types[self._name, register].add(FLOATS[type_])
-
-    def _instruction(self, guard: str | None, item: Instruction, written: str, line: int) -> None:
+    def _instruction(self, item: Instruction, line: int) -> None:
         flow, operands, kind = self._flow, item.operands, item.opcode[0]
-        guards: set[Node] = {(self._name, guard)} if guard else set()
+        guards = self._nodes([item.guard])
+        access = _MEMORY.get(kind) or _MEMORY.get(".".join(item.opcode[:2]))
         if kind in _OPAQUE or (kind == "cp" and "tensor" in item.opcode):
             flow.opaque.setdefault(self._name, f"{'.'.join(item.opcode)} in line {line}")
-        if kind in _STEERS or kind in _MEMORY:
+            return
+        if kind in _STEERS or access:
             flow.deciding |= guards
         if kind == "call":
-            self._call(written, operands, line)
-        elif kind in _MEMORY:
-            self._memory(item, line)
+            self._call(item, line)
+        elif access:
+            self._memory(item, access, line)
         elif kind in _STEERS:
             flow.deciding |= self._nodes(operands)
             self._into(self._nodes(operands[:1]), self._nodes(operands[1:]))
         else:
-            count = 2 if "|" in written.partition(",")[0] else 1
+            count = 2 if "|" in item.written.partition(",")[0] else 1
             results, sources = self._nodes(operands[:count]), self._nodes(operands[count:]) | guards
             carry: Node = (self._name, "carry flag")
             if kind in ("addc", "subc", "madc"):
@@ -159,63 +147,76 @@ class _Function:
             self._into(results | ({carry} if "cc" in item.opcode else set()), sources)
             if kind in MOVES:
                 moved = self._nodes(operands[1:3] if kind == "selp" else operands[1:2])
-                for result in results:
-                    self._alike(result, moved)
+                self._alike(results, moved)
         for register, type_ in said(item):
             if type_ in FLOATS.values():
-                flow.types[self._name, register].add(type_)
+                flow.types[self._node(register)].add(type_)
 
-    def _into(self, results: Iterable[Node], sources: set[Node]) -> None:
+    def _joint(self) -> Node:
+        """Stands between several nodes and several others, so that each has one way and not one for each of these."""
+        self._joints += 1
+        return (self._name, f"joint {self._joints}")
+
+    def _into(self, results: set[Node], sources: set[Node]) -> None:
+        if len(results) > 1 < len(sources):
+            joint = self._joint()
+            self._flow.sources[joint], sources = sources, {joint}
         for result in results:
             self._flow.sources[result] |= sources
 
-    def _alike(self, node: Node, others: Iterable[Node]) -> None:
-        for other in others:
-            self._flow.same[node].add(other)
-            self._flow.same[other].add(node)
+    def _alike(self, nodes: set[Node], others: set[Node]) -> None:
+        joint = self._joint()
+        for node in nodes | others if nodes and others else ():
+            self._flow.same[node].add(joint)
 
-    def _memory(self, item: Instruction, line: int) -> None:
-        flow, operands, kind = self._flow, item.operands, item.opcode[0]
+    def _memory(self, item: Instruction, access: str, line: int) -> None:
+        flow, operands = self._flow, item.operands
         load: Node = ("load", line)
         store: Node = ("store", line)
+        at = next(
+            (number for number, operand in enumerate(operands) if operand.startswith("[")), len(operands)
+        )
         addresses = [operand for operand in operands if operand.startswith("[")]
         others = [operand for operand in operands if not operand.startswith("[")]
         parameters = self._nodes(addresses) if "param" in item.opcode else set()
         flow.deciding |= self._nodes(addresses) - parameters
-        if kind == "cp":
+        if access == "copy":
             flow.deciding |= self._nodes(others)
             flow.sources[store].add(load)
-            self._alike(load, [store])
+            self._alike({load}, {store})
             return
+        if item.opcode[0] == "wmma":  # after its address and values comes the stride of rows
+            flow.deciding |= self._nodes(others[1:])
+            others = others[:1]
         values = self._nodes(others)
-        if kind in ("ld", "ldu"):
+        if access == "load":
             self._into(values, {load} | parameters)
-            self._alike(load, values)
-        elif kind == "st":
+            self._alike({load}, values)
+        elif access == "store":
             self._into({store} | parameters, values)
-            self._alike(store, values)
+            self._alike({store}, values)
         else:
-            results = self._nodes(others[:1]) if kind == "atom" else set()
-            given = self._nodes(others[kind == "atom" :])
+            results = self._nodes(others[:1]) if at else set()
+            given = self._nodes(others[bool(at) :])
             self._into(results | {store}, given | {load})
-            self._alike(load, results | given | {store})
+            self._alike({load}, results | given | {store})
         if item.opcode[-1] in FLOATS:
-            flow.types[load if kind in ("ld", "ldu") else store].add(FLOATS[item.opcode[-1]])
+            flow.types[load if access == "load" else store].add(FLOATS[item.opcode[-1]])
 
-    def _call(self, written: str, operands: tuple[str, ...], line: int) -> None:
-        lists = [operand for operand in operands if operand.startswith("(")]
-        target = next((operand for operand in operands if not operand.startswith("(")), "")
+    def _call(self, item: Instruction, line: int) -> None:
+        lists = [operand for operand in item.operands if operand.startswith("(")]
+        target = next((operand for operand in item.operands if not operand.startswith("(")), "")
         formal = self._functions.get(target)
         if formal is None:
-            self._flow.deciding |= self._nodes(operands)
+            self._flow.deciding |= self._nodes(item.operands)
             if not _PROVIDED.match(target):
                 self._flow.opaque.setdefault(self._name, f"a call of {target} in line {line}")
             return
         self._flow.calls[self._name].add(target)
-        has_result = written.lstrip().startswith("(")
+        has_result = item.written.lstrip().startswith("(")
         results = names(lists[0]) if has_result and lists else []
         given = names(lists[-1]) if len(lists) > has_result else []
         for mine, theirs in zip(given, formal[1], strict=False):
-            self._into([(target, theirs)], {(self._name, mine)})
+            self._into({(target, theirs)}, {(self._name, mine)})
         for mine, theirs in zip(results, formal[0], strict=False):
-            self._into([(self._name, mine)], {(target, theirs)})
+            self._into({(self._name, mine)}, {(target, theirs)})

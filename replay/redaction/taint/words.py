@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replay.redaction.flows import Flow, Node, flow_of
+from replay.redaction.taint.flows import Flow, Node, flow_of
 from replay.run.touched import copied, events, meet, runs_of
 
 if TYPE_CHECKING:
@@ -23,12 +23,19 @@ _Place = tuple[str, ...]  # ("global",), or ("shared", kernel)
 @dataclass
 class Words:
     """exact: what decides something, or cannot be followed. typed: what is only computed with, by element type.
-    unknown: what is read, and of no type that is known. reason: why all of it is exact; "" where it is not."""
+    unknown: what is read, and of no type that is known. reason: why all of it is exact; "" where it is not. deciding:
+    what reads exact bytes, by "KERNEL, PTX line N", and which."""
 
     exact: Runs
     typed: dict[str, Runs]
     unknown: Runs
     reason: str = ""
+    deciding: dict[str, Runs] = field(default_factory=dict)
+
+    def decides(self, begin: int, end: int) -> str:
+        """The first of what decides by bytes of a stretch; "" for none."""
+        stretch = runs_of([[begin, end]])
+        return next((name for name, runs in self.deciding.items() if meet(runs, stretch)), "")
 
 
 @dataclass
@@ -38,6 +45,7 @@ class Touches:
     read: dict[tuple[int, int], dict[_Place, list[Any]]] = field(default_factory=dict)
     written: dict[tuple[int, int], dict[_Place, list[Any]]] = field(default_factory=dict)
     kernels: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    names: dict[tuple[int, int], str] = field(default_factory=dict)  # of the first kernel at a text and line
     copies: list[tuple[Any, Any]] = field(default_factory=list)  # runs: to, from
     awaited: list[list[int]] = field(default_factory=list)
 
@@ -58,6 +66,7 @@ class Touches:
         else:
             for text, line, written, space, runs in item["sites"]:
                 key = item["texts"][text], line
+                self.names.setdefault(key, item["kernel"])
                 place: _Place = (space,) if space == "global" else (space, item["kernel"])
                 sites = self.written if written else self.read
                 sites.setdefault(key, {}).setdefault(place, []).append(runs)
@@ -85,7 +94,12 @@ def words_of(touches: Touches, texts: Iterable[str]) -> Words:
     written = {
         key: {place: runs_of(runs) for place, runs in found.items()} for key, found in touches.written.items()
     }
-    exact = _exact(flows, read, written, touches)
+    exact, loads = _exact(flows, read, written, touches)
+    deciding = {
+        f"{touches.names.get((check, line), 'a kernel')}, PTX line {line}": read[check, line]["global",]
+        for check, line in loads
+        if ("global",) in read[check, line]
+    }
     typed: dict[str, list[Any]] = defaultdict(list)
     unknown: list[Any] = []
     types = _types(flows, read, written)
@@ -94,14 +108,16 @@ def words_of(touches: Touches, texts: Iterable[str]) -> Words:
             type_ = types.get(key, "")
             (typed[type_] if type_ else unknown).append(found["global",])
     joined = {type_: runs_of(runs) for type_, runs in typed.items()}
-    return Words(exact.get(("global",), runs_of(())), joined, runs_of(unknown), reason)
+    return Words(exact.get(("global",), runs_of(())), joined, runs_of(unknown), reason, deciding)
 
 
 _Sites = dict[tuple[int, int], dict[_Place, "Runs"]]
 
 
-def _exact(flows: dict[int, Flow], read: _Sites, written: _Sites, touches: Touches) -> dict[_Place, Runs]:
-    """Bytes that decide, through any number of stores and copies."""
+def _exact(
+    flows: dict[int, Flow], read: _Sites, written: _Sites, touches: Touches
+) -> tuple[dict[_Place, Runs], list[tuple[int, int]]]:
+    """Bytes that decide, through any number of stores and copies; and the loads that read them."""
     deciding = {check: set(flow.deciding) for check, flow in flows.items()}
     copied: set[int] = set()
     exact: dict[_Place, Runs] = {}
@@ -110,10 +126,10 @@ def _exact(flows: dict[int, Flow], read: _Sites, written: _Sites, touches: Touch
         pieces["global",] += touches.awaited
         pieces["global",] += [touches.copies[number][1] for number in copied]
         feeding = {check: flow.feeding(deciding[check]) for check, flow in flows.items()}
-        for (check, line), found in read.items():
-            if check not in flows or ("load", line) in feeding[check]:
-                for place, runs in found.items():
-                    pieces[place].append(runs)
+        loads = [key for key in read if key[0] not in flows or ("load", key[1]) in feeding[key[0]]]
+        for key in loads:
+            for place, runs in read[key].items():
+                pieces[place].append(runs)
         exact = {place: runs_of(runs) for place, runs in pieces.items()}
         grown = False
         for (check, line), found in written.items():
@@ -127,7 +143,7 @@ def _exact(flows: dict[int, Flow], read: _Sites, written: _Sites, touches: Touch
                 copied.add(number)
                 grown = True
         if not grown:
-            return exact
+            return exact, loads
 
 
 def _types(flows: dict[int, Flow], read: _Sites, written: _Sites) -> dict[tuple[int, int], str]:

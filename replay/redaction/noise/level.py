@@ -14,9 +14,9 @@ from replay.errors import EngineError
 from replay.inspection.pieces import describe, read_chunk
 from replay.planning.spans import is_array, is_global
 from replay.redaction.model import RedactedBuffer
+from replay.redaction.noise.values import noise, width_of
 from replay.redaction.rewriting import Level, role_of
-from replay.redaction.values import noise, width_of
-from replay.redaction.words import Words
+from replay.redaction.taint.words import Words
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
 from replay.snapshot.schema import (
     CHUNK_BYTES,
@@ -103,7 +103,7 @@ class Noising(Level):
         if reason and item.before is not None:
             counts[2] = item.before.size_bytes
         types = [] if reason or not counts[0] else self._types_of(item)
-        why = reason or ("what decides, pointers, and values of no type that is known" if counts[2] else "")
+        why = reason or (self._why(item) if counts[2] else "")
         choices.buffers[item.id] = RedactedBuffer(
             item.id,
             describe(item),
@@ -139,6 +139,15 @@ class Noising(Level):
     def summary(self, summary: Summary) -> Summary:
         """With what the redacted window writes."""
         return replace(summary, written_bytes=min(self._changed_bytes, summary.memory_bytes))
+
+    def _why(self, item: Range) -> str:
+        """Why some of an allocation is as captured."""
+        at = self._choices.words.decides(item.address, item.address + item.size_bytes)
+        decides = f"an address or a branch hangs on it ({at})" if at else ""
+        pointers = "pointers" if self._census.get(item.id) else ""
+        return (
+            "; ".join(filter(None, [decides, pointers])) or "values of no floating-point type that is known"
+        )
 
     def _types_of(self, item: Range) -> list[str]:
         if item.id in self._choices.declared:

@@ -14,11 +14,11 @@ from replay.inspection.dump import choose_ranges
 from replay.inspection.pieces import read_contents
 from replay.redaction.model import RedactedBuffer
 from replay.redaction.names import Names
-from replay.redaction.noising import Choices, Noising
+from replay.redaction.noise.level import Choices, Noising
+from replay.redaction.noise.values import FORMATS
 from replay.redaction.proof import Prover
 from replay.redaction.rewriting import MAXIMUM_IMAGE_BYTES, Images, rewrite
-from replay.redaction.values import FORMATS
-from replay.redaction.words import Touches, Words, words_of
+from replay.redaction.taint.words import Touches, Words, words_of
 from replay.run.parent import declared_types
 from replay.run.touched import runs_of
 from replay.snapshot.container import SnapshotReader

@@ -1,0 +1,57 @@
+"""`replay serve`: keep snapshots warm, and replay candidates on request."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.common import (
+    DEFAULT_TIMEOUT,
+    Quick,
+    Quiet,
+    ReplayDriver,
+    Timeout,
+    Trust,
+    flag,
+    option,
+    path_or_url,
+    seconds,
+)
+
+EXAMPLES = ("replay serve x.rsnap --socket /tmp/x.sock --quick",)
+
+
+def serve(
+    snapshots: Annotated[
+        list[Path], typer.Argument(metavar="SNAP...", help="The snapshots.", parser=path_or_url)
+    ],
+    at: Annotated[Path, option("PATH", "The Unix socket to listen at.", "--socket")],
+    driver: ReplayDriver = None,
+    device: Annotated[int, option("N", "Ordinal of the device.", min=0)] = 0,
+    samples: Annotated[
+        int | None, option("N", "Exactly so many samples.", min=1, show_default="until stable")
+    ] = None,
+    quick: Quick = False,
+    timing: Annotated[bool, flag("--timing/--no-timing", "Time the window, or only check it.")] = True,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    trust: Trust = False,
+    quiet: Quiet = False,
+) -> int:
+    """Keep snapshots warm, and replay candidates that clients send to a Unix socket.
+
+    Each candidate is replayed in a process of its own, which finds what a fresh one finds. The options hold for every
+    request that names no others. Only this user can connect. Ctrl-C ends it.
+    """
+    from replay.library.serving import Server
+
+    defaults = {"driver": driver, "device": device, "samples": samples, "quick": quick, "timing": timing}
+    with Server(
+        snapshots, at, **defaults, timeout_s=seconds(timeout, "--timeout"), trust=trust  # type: ignore[arg-type]
+    ) as server:  # fmt: skip
+        if not quiet:
+            print(f"replay: serving {', '.join(sorted(server.sessions))} at {at}", file=sys.stderr)
+        server.serve()
+    return 0

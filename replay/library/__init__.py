@@ -1,0 +1,1 @@
+"""What Python programs use, and what the commands call: `docs/library.md`. Public names are those of `replay`."""

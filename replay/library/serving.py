@@ -1,0 +1,270 @@
+"""`replay serve`: warm sessions of several snapshots behind a Unix socket, and the client of it.
+
+Each message is its length (4 bytes, big endian) and a msgpack map. A request is
+`{"version": 1, "do": "run", "snapshot": NAME, "choices": {...}}`, or `{"version": 1, "do": "list"}`; an answer is
+`{"version": 1, "result": {...}}` with the document of `replay run --json`, or `{"version": 1, "error": {...}}` with the
+fields of `replay.error/1`. Requests of all clients are carried out one after the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import socket
+import stat
+import struct
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from replay import errors
+from replay.errors import FileError, FormatError, LimitError, ReplayError, UsageError, VersionError
+from replay.library.options import RunChoices
+from replay.library.session import Session
+from replay.results import documents
+from replay.results.json import document
+from replay.snapshot.windows import list_windows
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+VERSION = 1
+MAXIMUM_REQUEST_BYTES = 1 << 20
+MAXIMUM_ANSWER_BYTES = 256 << 20
+MAXIMUM_CLIENTS = 32
+_LENGTH = struct.Struct(">I")
+# What a client may not say for the server's user: where files are written, and that the worker is not confined.
+_REFUSED = ("window", "trust", "save_outputs", "save_all", "logs", "profile", "shift")
+
+
+_Answer = queue.SimpleQueue[dict[str, Any]]
+_Job = tuple[dict[str, Any], _Answer]
+
+
+def send(connection: socket.socket, value: dict[str, Any]) -> None:
+    """One message."""
+    data = msgpack.packb(value, use_bin_type=True)
+    connection.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def receive(connection: socket.socket, limit: int) -> dict[str, Any] | None:
+    """The next message; None where the other side has gone. Raises FormatError, LimitError."""
+    head = _exactly(connection, _LENGTH.size)
+    if head is None:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    if length > limit:
+        raise LimitError(f"a message of {length} bytes, at most {limit} are read")
+    data = _exactly(connection, length)
+    if data is None:
+        return None
+    try:
+        value = msgpack.unpackb(data, raw=False, strict_map_key=True)
+    except (ValueError, RecursionError, msgpack.exceptions.ExtraData) as error:
+        raise FormatError(f"no msgpack: {error}") from None
+    if not isinstance(value, dict):
+        raise FormatError("a message is a map")
+    return value
+
+
+def _exactly(connection: socket.socket, length: int) -> bytes | None:
+    data = bytearray()
+    while len(data) < length:
+        piece = connection.recv(min(1 << 20, length - len(data)))
+        if not piece:
+            return None
+        data += piece
+    return bytes(data)
+
+
+class Server:
+    """Serves sessions of the snapshots `paths` at the socket `at`, which only this user can open. A context manager;
+    `serve` returns after `close`.
+
+    defaults: the choices of each replay that names no others. Raises FileError, FormatError, UsageError.
+    """
+
+    def __init__(self, paths: Sequence[Path], at: Path, **defaults: Unpack[RunChoices]) -> None:
+        self.at = at
+        self.sessions: dict[str, Session] = {}
+        for path in paths:
+            numbers: list[int | None] = [item.number for item in list_windows(path)]
+            for window in numbers or [None]:
+                name = path.name if window is None else f"{path.name}#{window}"
+                if name in self.sessions:
+                    raise UsageError("two snapshots have this name", where=name, next="rename one of them")
+                chosen: RunChoices = {**defaults, "window": window}
+                self.sessions[name] = Session(path, **chosen)
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._clients = threading.BoundedSemaphore(MAXIMUM_CLIENTS)
+        self._listener = _listening(at)
+
+    def serve(self) -> None:
+        """Answer clients until `close` is called. The thread that calls this carries out all requests, one after the
+        other: processes that it starts end with it."""
+        threading.Thread(target=self._accept, daemon=True).start()
+        while (job := self._jobs.get()) is not None:
+            request, answer = job
+            try:
+                answer.put({"version": VERSION, "result": self._done(request)})
+            except ReplayError as error:
+                answer.put(_failure(error))
+            except Exception as error:
+                answer.put(_failure(ReplayError(f"defect in replay: {type(error).__name__}: {error}")))
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._clients.acquire(blocking=False):
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            else:
+                connection.close()
+
+    def close(self) -> None:
+        """End all sessions, and remove the socket."""
+        self._jobs.put(None)
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with contextlib.suppress(OSError):
+            self.at.unlink()
+        for session in self.sessions.values():
+            session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        self.close()
+
+    def _answer(self, connection: socket.socket) -> None:
+        try:
+            with connection, contextlib.suppress(OSError):
+                while True:
+                    try:
+                        request = receive(connection, MAXIMUM_REQUEST_BYTES)
+                    except FormatError as error:  # what follows cannot be told apart any more
+                        send(connection, _failure(error))
+                        return
+                    if request is None:
+                        return
+                    answer: _Answer = queue.SimpleQueue()
+                    self._jobs.put((request, answer))
+                    send(connection, answer.get())
+        finally:
+            self._clients.release()
+
+    def _done(self, request: dict[str, Any]) -> Any:
+        if request.get("version") != VERSION:
+            raise VersionError(
+                f"requests of version {request.get('version')!r}, this server speaks {VERSION}"[:200],
+                next="use the replay that the server is of",
+            )
+        if request.get("do") == "list":
+            return sorted(self.sessions)
+        if request.get("do") != "run":
+            raise UsageError("no such request", where=str(request.get("do"))[:60], next="do: run or list")
+        name, choices = request.get("snapshot"), request.get("choices", {})
+        if not isinstance(name, str) or name not in self.sessions:
+            raise UsageError(
+                "no such snapshot",
+                where=str(name)[:200],
+                next=f"served are {', '.join(sorted(self.sessions))}"[:400],
+            )
+        if not isinstance(choices, dict):
+            raise UsageError("choices are a map")
+        for choice in _REFUSED:
+            if choice in choices:
+                raise UsageError("is no choice of a client", where=choice)
+        try:
+            result = self.sessions[name].run(**choices)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise UsageError(f"choices that make no sense: {error}"[:300]) from None
+        return json.loads(document(documents.RUN, result.data))
+
+
+def _listening(at: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if at.exists() and stat.S_ISSOCK(at.lstat().st_mode):
+            with socket.socket(socket.AF_UNIX) as other:
+                if other.connect_ex(str(at)) == 0:
+                    raise UsageError("another server listens there", where=at, next="choose another --socket")
+            at.unlink()  # of one that was killed
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(at))
+        finally:
+            os.umask(before)
+        listener.listen(MAXIMUM_CLIENTS)
+    except OSError as error:
+        listener.close()
+        raise FileError.of(error, at, "name a socket in a folder that you may write to") from None
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _failure(error: ReplayError) -> dict[str, Any]:
+    fields = {"exit_code": int(error.exit_code), "kind": type(error).__name__, "what": error.what,
+              "where": error.where, "next": error.next, "details": error.details}  # fmt: skip
+    return {"version": VERSION, "error": fields}
+
+
+class Client:
+    """A connection to `replay serve` at the socket `at`: `Client(path).run("x.rsnap", swap={"attn": "new.cu"})`.
+
+    Files that choices name are read by the server. Errors of the server are raised as they are there.
+    """
+
+    def __init__(self, at: str | os.PathLike[str], timeout_s: float | None = None) -> None:
+        self._connection = socket.socket(socket.AF_UNIX)
+        self._connection.settimeout(timeout_s)
+        try:
+            self._connection.connect(os.fspath(at))
+        except OSError as error:
+            self._connection.close()
+            raise FileError.of(error, at, "`replay serve SNAP --socket PATH` serves there") from None
+
+    def list(self) -> list[str]:
+        """The snapshots that are served; of one with several windows each as `NAME#N`."""
+        return list(self._ask({"do": "list"}))
+
+    def run(self, snapshot: str, **choices: Any) -> dict[str, Any]:
+        """Replay a snapshot: the document of `replay run --json`."""
+        found: dict[str, Any] = self._ask({"do": "run", "snapshot": snapshot, "choices": choices})
+        return found
+
+    def _ask(self, request: dict[str, Any]) -> Any:
+        try:
+            send(self._connection, {"version": VERSION, **request})
+            answer = receive(self._connection, MAXIMUM_ANSWER_BYTES)
+        except OSError as error:
+            raise FileError.of(error, "the connection to the server") from None
+        if answer is None:
+            raise FileError("the server has ended", where="the connection to the server")
+        if "error" in answer:
+            fields = answer["error"]
+            kind = getattr(errors, str(fields["kind"]), ReplayError)
+            kind = kind if isinstance(kind, type) and issubclass(kind, ReplayError) else ReplayError
+            raise kind(fields["what"], where=fields["where"], next=fields["next"])
+        return answer["result"]
+
+    def close(self) -> None:
+        """End the connection; the server goes on."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        self.close()

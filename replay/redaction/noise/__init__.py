@@ -1,0 +1,1 @@
+"""`--level noise`: other values where nothing decides."""

@@ -1,0 +1,95 @@
+"""What programs do wrong with tensor memory: named with kernel, line, block and thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from small_kernels import complaint, module
+
+if TYPE_CHECKING:
+    from conftest import Fresh
+
+ALLOC = "@%p1 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], {};"
+FREE = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 {}, {};"
+LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 %r3, [{}];"
+PRODUCT = "mov.u32 %r4, {}; tcgen05.mma.cta_group::1.kind::f16 [%r2], %rd8, %rd8, %r4, 0;"
+F16_128x8 = 8 << 24 | 1 << 17 | 1 << 4
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (LOAD.format(0), 700, "lane 0, columns 0 to 0, which are not allocated"),
+        (
+            ALLOC.format(32) + "ld.shared.u32 %r2, [%r1]; add.u32 %r2, %r2, 32;" + LOAD.format("%r2"),
+            700,
+            "columns 32 to 32, which are not allocated",
+        ),
+        (LOAD.format(600), 700, "columns 600 to 600, where there are 128 lanes of 512 columns"),
+        (
+            LOAD.format(32 << 16),
+            700,
+            "tcgen05.ld of lanes 32 to 63 by warp 0, which reaches lanes 0 to 31",
+        ),
+        (
+            ALLOC.format(64),
+            715,
+            "the block ends with tensor memory that was never deallocated: 64 columns from",
+        ),
+        (
+            ALLOC.format(48),
+            715,
+            "tcgen05.alloc of 48 columns: the number must be a power of 2 from 32 to 512",
+        ),
+        (ALLOC.format(32) * 2 + FREE.format(0, 64), 715, "tcgen05.dealloc of 64 columns from column 0 on"),
+        (
+            "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" + ALLOC.format(32),
+            715,
+            "tcgen05.alloc after tcgen05.relinquish_alloc_permit",
+        ),
+        (
+            ALLOC.format(512) + ALLOC.format(32),
+            719,
+            "32 columns of tensor memory, of which the block has 0 left",
+        ),
+        (
+            "setp.lt.u32 %p2, %t, 16; @%p2 ret;" + LOAD.format(0),
+            715,
+            "tcgen05.ld by a part of a warp: 16 of its 32 lanes have exited",
+        ),
+        ("mov.u32 %r2, %t;" + LOAD.format("%r2"), 715, "tcgen05.ld by threads that name different addresses"),
+        (PRODUCT.format(0), 715, "an instruction descriptor"),
+        (PRODUCT.format(F16_128x8 | 1 << 28), 715, "M 384 and N 8"),
+        (
+            "mov.u64 %rd8, 0x400000003fff;" + PRODUCT.format(F16_128x8),
+            700,
+            "a matrix descriptor that reaches 262144 bytes into shared memory",
+        ),
+        (
+            "mov.u64 %rd8, 0x6000400000000000;" + PRODUCT.format(F16_128x8),
+            715,
+            "a matrix descriptor with bits that are not defined",
+        ),
+        (
+            "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r1], 32;",
+            715,
+            "cta_group::2 by a block that has no other to form a pair with",
+        ),
+        (
+            "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r1];",
+            715,
+            "an mbarrier that is not initialised",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(fresh: Fresh, body: str, status: int, said: str) -> None:
+    ptx = module(
+        "mov.u32 %r1, place; setp.lt.u32 %p1, %t, 32; mov.u64 %rd8, 0x400000000000;\n" + body,
+        shared=".shared .align 1024 .b8 tile[1024]; .shared .align 8 .b32 place[2];",
+        parameters=0,
+    )
+    told = complaint(fresh, ptx, status)
+    assert said in told
+    assert "in kernel k, PTX line 1" in told
+    assert "block (0,0,0), thread (" in told

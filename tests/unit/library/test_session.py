@@ -1,0 +1,213 @@
+"""Warm sessions: the same answers as fresh processes, whatever the replays before did."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgpack
+import pytest
+
+import replay
+from replay.library.serving import VERSION, Client, Server, receive
+from replay.library.session import Session
+
+from ..small_snapshots import HEAD
+from .test_replays import SLOW, WRONG
+
+FAULT = HEAD + """
+.visible .entry increment(.param .u64 a) {
+    .reg .b64 %rd<3>; .reg .b32 %r<2>;
+    mov.u64 %rd1, 4096; st.global.u32 [%rd1], 1; ret;
+}
+"""  # fmt: skip
+FOR_EVER = (
+    HEAD
+    + """
+.visible .entry increment(.param .u64 a) { again: bra again; }
+"""
+)
+BROKEN = HEAD + ".visible .entry increment(.param .u64 a) { no.such.instruction; }\n"
+
+
+@pytest.fixture
+def candidates(tmp_path: Path) -> dict[str, str]:
+    found = {}
+    for name, text in {
+        "slow": SLOW,
+        "wrong": WRONG,
+        "fault": FAULT,
+        "for_ever": FOR_EVER,
+        "broken": BROKEN,
+    }.items():
+        (tmp_path / f"{name}.ptx").write_text(text)
+        found[name] = str(tmp_path / f"{name}.ptx")
+    return found
+
+
+def essence(result: replay.Result) -> object:
+    """What no clock and no process has a part in."""
+    found = json.loads(result.json())
+    return {
+        name: found[name] for name in ("verification", "window", "variant", "kernels", "notes", "device")
+    } | {
+        name: found[name] and [found[name]["gpu_time_ns"], found[name]["cycles"]]
+        for name in ("timing", "hot")
+    }
+
+
+def tried(run: object, swap: str | None) -> object:
+    try:
+        return essence(run(samples=2, timeout_s=3, **({"swap": {"increment": swap}} if swap else {})))  # type: ignore[operator]
+    except replay.errors.ReplayError as error:
+        return type(error), error.what
+
+
+def test_a_session_answers_as_fresh_processes_do(
+    increment_snapshot: Path, emulator: str, candidates: dict[str, str]
+) -> None:
+    snapshot = replay.open(increment_snapshot)
+    asked = [None, "slow", "broken", None, "fault", "wrong", "for_ever", "slow", None]
+    fresh = {
+        name: tried(lambda **choices: snapshot.run(driver=emulator, **choices), name and candidates[name])
+        for name in dict.fromkeys(asked)
+    }
+    with snapshot.session(driver=emulator) as session:
+        for name in asked:
+            assert tried(session.run, name and candidates[name]) == fresh[name], name
+    assert isinstance(fresh["for_ever"], tuple)
+    assert fresh["for_ever"][0] is replay.errors.WorkerError
+    assert isinstance(fresh["slow"], dict)
+
+
+def test_a_session_does_not_grow_and_leaves_nothing(increment_snapshot: Path, emulator: str) -> None:
+    snapshot = replay.open(increment_snapshot)
+    with snapshot.session(driver=emulator, timing=False) as session:
+        session.run()
+        process = session._template._process
+        assert process is not None
+        held = []
+        files = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            assert session.run().outputs.match
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            held.append(int(status.split("VmRSS:")[1].split()[0]))
+        assert session._template._process is process
+        assert len(os.listdir("/proc/self/fd")) == files
+        assert len(os.listdir(f"/proc/{process.pid}/task")) == 1
+    assert held[-1] <= held[0] + 256  # KiB
+    assert process.returncode is not None
+
+
+def test_a_session_whose_process_dies_goes_on(increment_snapshot: Path, emulator: str) -> None:
+    with replay.open(increment_snapshot).session(driver=emulator, timing=False) as session:
+        assert session.run().outputs.match
+        process = session._template._process
+        assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        assert session.run().outputs.match
+        assert session._template._process is not process
+    with pytest.raises(replay.errors.UsageError, match="the session is closed"):
+        session.run()
+    with pytest.raises(replay.errors.UsageError, match="neither moves memory"):
+        session.run(shift=True)
+
+
+def test_the_worker_of_a_session_is_confined(
+    increment_snapshot: Path, emulator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    from replay.run import template
+
+    fork = template.Template.fork
+    monkeypatch.setattr(
+        template.Template, "fork",
+        lambda self, worker, *rest: (seen.append(worker.request["confine"]), fork(self, worker, *rest))[1],
+    )  # fmt: skip
+    with replay.open(increment_snapshot).session(driver=emulator, timing=False) as session:
+        session.run()
+        session.run(trust=True)
+    assert seen == [True, False]
+
+
+@pytest.fixture
+def server(increment_snapshot: Path, emulator: str, tmp_path: Path) -> Iterator[Path]:
+    at = tmp_path / "s"
+    with Server([increment_snapshot], at, driver=emulator, samples=2) as running:
+        thread = threading.Thread(target=running.serve)
+        thread.start()
+        yield at
+    thread.join(30)
+    assert not thread.is_alive()
+    assert not at.exists()
+
+
+def test_clients_are_served(server: Path, candidates: dict[str, str]) -> None:
+    assert server.stat().st_mode & 0o77 == 0
+    with Client(server) as client, Client(server) as other:
+        assert client.list() == ["increment.rsnap"]
+        result = client.run("increment.rsnap", swap={"increment": candidates["wrong"]})
+        assert result["schema"] == "replay.run/1"
+        assert result["verification"]["verdict"] == "wrong"
+        assert other.run("increment.rsnap")["verification"]["verdict"] == "match"
+        with pytest.raises(replay.errors.UsageError) as error:
+            client.run("other.rsnap")
+        assert error.value.where == "other.rsnap"
+        with pytest.raises(replay.errors.UsageError, match="no choice of a client"):
+            client.run("increment.rsnap", trust=True)
+        with pytest.raises(replay.errors.UsageError, match="there is no choice 'speed'"):
+            client.run("increment.rsnap", speed=3)
+        for choices in (
+            {"samples": "many"},
+            {"samples": 0},
+            {"quick": 3},
+            {"device": -1},
+            {"timeout_s": True},
+        ):
+            with pytest.raises(replay.errors.UsageError) as error:
+                client.run("increment.rsnap", **choices)
+            assert error.value.where == next(iter(choices))
+        with pytest.raises(replay.errors.UsageError, match="choices that make no sense"):
+            client.run("increment.rsnap", swap=3.5)
+        assert client.run("increment.rsnap", timing=False)["timing"] is None
+
+
+def framed(value: object) -> bytes:
+    body: bytes = msgpack.packb(value)
+    return struct.pack(">I", len(body)) + body
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (struct.pack(">I", 1 << 30), "LimitError"),
+        (struct.pack(">I", 3) + b"\xc1\xc1\xc1", "FormatError"),
+        (framed(1), "FormatError"),
+        (framed({"version": 2, "do": "run"}), "VersionError"),
+        (framed({"version": 1, "do": "rm"}), "UsageError"),
+    ],
+)
+def test_requests_that_are_none_get_an_error(server: Path, data: bytes, kind: str) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(server))
+        connection.sendall(data)
+        answer = receive(connection, 1 << 20)
+    assert answer is not None
+    assert (answer["version"], answer["error"]["kind"]) == (VERSION, kind)
+
+
+def test_a_socket_that_is_in_use_is_refused(server: Path, increment_snapshot: Path) -> None:
+    with pytest.raises(replay.errors.UsageError, match="another server listens there"):
+        Server([increment_snapshot], server)
+    with pytest.raises(replay.errors.FileError):
+        Server([increment_snapshot], server.parent / "none" / "s")
+    with pytest.raises(replay.errors.FileError):
+        Client(server.parent / "other")
+    assert isinstance(Session(increment_snapshot), Session)
