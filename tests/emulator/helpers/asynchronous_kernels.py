@@ -317,7 +317,10 @@ PRODUCTS = [
             Mistake("wgmma.commit_group.sync.aligned; // second"),
             Mistake("wgmma.wait_group.sync.aligned 1;"),
             Mistake("wgmma.wait_group.sync.aligned 0;"),
-            Mistake("wgmma.wait_group.sync.aligned 0;\n        mov.b32 %r10, 0;", "mov.b32 %r10, 0; wgmma.wait_group.sync.aligned 0;"),
+            Mistake(
+                "wgmma.wait_group.sync.aligned 0;\n        mov.b32 %r10, 0;",
+                "mov.b32 %r10, 0; wgmma.wait_group.sync.aligned 0;",
+            ),
             Mistake("fence.proxy.async.shared::cta;", "fence.proxy.async.global;"),
         ],
         shared=ONE_BARRIER,
