@@ -17,18 +17,19 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, cast
 
 from replay.drivers import emulator_library
 from replay.engine.environment import worker_environment
 from replay.engine.placing import layouts
 from replay.run import supervisor
-from replay.run.supervisor import WorkerProcess
+from replay.run.supervisor import Started, WorkerProcess
 
 STARTED = "REPLAY_TEST_STARTED_WORKERS"  # a variable of the environment
 _ABOVE_ALL = 1 << 10  # numbers of open files that no request names
 _BOOTSTRAP = supervisor._BOOTSTRAP
-_start = WorkerProcess._start
+_start, _ask = WorkerProcess._start, WorkerProcess._ask
+_start_ahead = supervisor.start_ahead
 
 
 class Worker:
@@ -68,27 +69,40 @@ Fork = Callable[[str, Mapping[str, str], Mapping[int, int]], Worker]
 def use(fork: Fork) -> None:
     """Have workers of replays in this process forked from now on, where that is possible."""
 
-    def start(self: WorkerProcess, write_end: int) -> object:
+    def start(self: WorkerProcess) -> Started:
         if not _is_ordinary(self):
-            return _start(self, write_end)
-        with layouts.started_in(self.layout) as self.layout:
-            pass
+            return _start(self)
         environment = {
             **worker_environment(self.driver, self.request.get("confine", True)),
             **self.environment,
         }
-        (typed, stdin), (stdout, printed) = os.pipe(), os.pipe()
+        asked = (environment, self.layout)
+        with layouts.started_in(self.layout) as self.layout:
+            pass
+        (typed, stdin), (stdout, printed), (read_end, write_end) = (os.pipe() for _ in range(3))
         files = {number: number for number in (write_end, *self.inherited)}
         worker = fork(str(self.driver.library), environment, files | {0: typed, 1: printed, 2: printed})
-        os.close(typed)
-        os.close(printed)
+        for end in (typed, printed, write_end):
+            os.close(end)
         worker.stdin, worker.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb", buffering=0)
-        request = {**self.request, "parent": worker.parent, "descriptor": write_end}
+        return Started(cast("subprocess.Popen[bytes]", worker), write_end, read_end, asked, self.layout)
+
+    def ask(self: WorkerProcess, started: Started) -> None:
+        worker = started.process
+        if not isinstance(worker, Worker):
+            _ask(self, started)
+            return
+        request = {**self.request, "parent": worker.parent, "descriptor": started.descriptor}
         with contextlib.suppress(BrokenPipeError), worker.stdin:
             worker.stdin.write(json.dumps(request).encode())
-        return worker
 
-    WorkerProcess._start = start  # type: ignore[assignment,method-assign]
+    def start_ahead(driver: str | None) -> None:
+        if STARTED in os.environ:  # forking one takes no time
+            _start_ahead(driver)
+
+    WorkerProcess._start = start  # type: ignore[method-assign]
+    WorkerProcess._ask = ask  # type: ignore[method-assign]
+    supervisor.start_ahead = start_ahead
 
 
 def _is_ordinary(worker: WorkerProcess) -> bool:

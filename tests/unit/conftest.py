@@ -37,7 +37,8 @@ def emulator(emulator_dir: Path) -> str:
 @pytest.fixture(autouse=True)
 def forked_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that this process would start are forked from the process of `commands`."""
-    monkeypatch.setattr(WorkerProcess, "_start", WorkerProcess._start)  # put back at the end
+    for place, name in ((WorkerProcess, "_start"), (WorkerProcess, "_ask"), (supervisor, "start_ahead")):
+        monkeypatch.setattr(place, name, getattr(place, name))  # put back at the end
     workers.use(lambda *words: request.getfixturevalue("commands").fork_worker(*words))
 
 

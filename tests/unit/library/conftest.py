@@ -8,7 +8,7 @@ import pytest
 
 from replay.snapshot.schema import Kernel, ParameterSlot
 
-from ..small_snapshots import increment
+from ..helpers.small_snapshots import increment
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import replay
 from replay.library.options import run_options, variant_of
 from replay.variants.model import make_variant
 
-from ..command import run
-from ..small_snapshots import HEAD
+from ..helpers.command import run
+from ..helpers.small_snapshots import HEAD
 
 # *a += 1, then more work, and the same output
 SLOW = HEAD + """

@@ -18,7 +18,7 @@ import replay
 from replay.library.serving import VERSION, Client, Server, receive
 from replay.library.session import Session
 
-from ..small_snapshots import HEAD
+from ..helpers.small_snapshots import HEAD
 from .test_replays import SLOW, WRONG
 
 FAULT = HEAD + """

@@ -10,9 +10,9 @@ import pytest
 
 import replay
 
-from ..saxpy_snapshot import DEVICE_ADDRESS, IMAGE_DIGEST, PTX
-from ..small_snapshots import BASE, increment
-from ..snapshot_factory import SnapshotFactory
+from ..helpers.saxpy_snapshot import DEVICE_ADDRESS, IMAGE_DIGEST, PTX
+from ..helpers.small_snapshots import BASE, increment
+from ..helpers.snapshot_factory import SnapshotFactory
 
 
 def test_a_snapshot_says_what_is_in_it(snapshot: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_buffer_that_claims_too_much_is_refused(tmp_path: Path, monkeypatch: p
 
 
 def test_a_snapshot_of_a_stranger_is_harmless_in_a_notebook(tmp_path: Path) -> None:
-    from ..saxpy_snapshot import write_snapshot
+    from ..helpers.saxpy_snapshot import write_snapshot
 
     path = write_snapshot(tmp_path / "x.rsnap", hostile_name="<script>alert(1)</script>")
     html = replay.open(path)._repr_html_()

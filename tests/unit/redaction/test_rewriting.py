@@ -10,7 +10,7 @@ from replay.redaction.rewriting import Images, Level, _Rewriter
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
 from replay.snapshot.container.objects import BLOCK_KIND
 
-from ..small_snapshots import increment
+from ..helpers.small_snapshots import increment
 
 
 def test_a_block_of_launches_keeps_what_is_known_of_it_and_no_name(tmp_path: Path) -> None:

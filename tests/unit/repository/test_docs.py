@@ -54,7 +54,7 @@ FILE_NAME = re.compile(
 SUFFIXES = {".py", ".c", ".h", ".cpp", ".hpp", ".def", ".md", ".sh"}
 # Headers of CUDA and of the system, files of other projects, files that users and exports write, names to be filled in.
 ELSEWHERE = re.compile(
-    r"(cuda|crt/|nv|linux/|cooperative_groups|malloc)[\w/]*\.h|runtime/cuda/kernel_launcher\.cpp"
+    r"(cuda|crt/|mma|driver_types|nv|linux/|cooperative_groups|malloc)[\w/]*\.h|runtime/cuda/kernel_launcher\.cpp"
     r"|train\.py|main\.cpp|export\.h|page\.md|issue\.md|programs/name\.c|.*\b(NAME|RUNNER|SAMPLE|DATE-MACHINE)\.\w+"
 )
 

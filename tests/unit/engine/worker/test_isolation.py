@@ -43,6 +43,7 @@ def test_process_that_is_gone_holds_nothing():
 
 
 def test_watch_looks_now_and_then(monkeypatch):
+    monkeypatch.setattr(isolation, "SAMPLE_INTERVAL_S", 100)
     watch = MemoryWatch(os.getpid(), 1)
     assert watch.exceeded() > 1
     assert watch.exceeded() == 0  # too soon to look again
