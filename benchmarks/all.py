@@ -38,6 +38,7 @@ BENCHMARKS = {
     "minimise": ["minimise.py"],
     "history": ["history.py", "--results", "20000"],
     "store": ["store.py"],
+    "session": ["session.py"],
 }
 Nights = dict[str, list[tuple[str, float]]]  # for each figure its values, with their times, oldest first
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import lru_cache
 
 from replay.drivers import Driver
 from replay.errors import EngineError
@@ -28,11 +29,16 @@ def architecture(driver: Driver, ordinal: int) -> int:
     """90 for a device of compute capability 9.0. Raises EngineError when the driver does not say."""
     from replay.engine.environment import worker_environment
 
+    return _ask(driver, ordinal, tuple(sorted(worker_environment(driver).items())))
+
+
+@lru_cache(maxsize=64)  # a session asks for each candidate, a comparison in each round
+def _ask(driver: Driver, ordinal: int, environment: tuple[tuple[str, str], ...]) -> int:
     command = [sys.executable, "-I", "-S", "-c", _ASK, str(ordinal)]
     try:
         answer = subprocess.run(
             command,
-            env=worker_environment(driver),
+            env=dict(environment),
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,

@@ -44,6 +44,8 @@ def test_nothing_of_nvidia_is_shipped(distribution):
             assert b"is not supported by this CUDA runtime library" in path.read_binary(), path
 
 
-def test_command_is_called_replay(distribution):
-    commands = distribution.entry_points.select(group="console_scripts")
-    assert [(entry.name, entry.value) for entry in commands] == [("replay", "replay.__main__:run")]
+def test_command_and_plugin_are_called_replay(distribution):
+    assert {(entry.group, entry.name, entry.value) for entry in distribution.entry_points} == {
+        ("console_scripts", "replay", "replay.__main__:run"),
+        ("pytest11", "replay", "replay.library.plugin"),
+    }
