@@ -26,9 +26,9 @@ PLACES = {
 }
 
 
-def kernel(kind: str, first: str, second: str, *, between: str = "", step: int = 2) -> str:
+def kernel(kind: str, first: str, second: str, *, between: str = "", after: str = "", step: int = 2) -> str:
     """Elements from %rd0 go to shared memory, the sum of their products and one in the midst of it to %rd1.
-    `between`: what is done in the midst."""
+    `between`, `after`: what is done in the midst and at the end."""
     size = 4 if kind == "f32" else 8
     chain = "\n".join(
         f"""ld.shared.{kind} %x{k}, [%r10+{size * k}];
@@ -66,6 +66,7 @@ def kernel(kind: str, first: str, second: str, *, between: str = "", step: int =
         mul.rn.{kind} %v0, %x18, %y18;
         {chain}
         st.global.{kind} [%rd4], %v{PRODUCTS};
+        {after}
         """,
         shared=f".shared .align 16 .b8 room[{ELEMENTS * size}];",
     )
@@ -150,6 +151,13 @@ def test_what_is_read_in_the_midst_of_a_chain_is_there(fresh: Fresh, tmp_path: P
     blocks = (32, 7)  # one warp: the order of two decides what they read of each other's
     at_once = results(fresh, ptx, "f32", tmp_path / "counters", blocks)
     assert at_once == results(fresh, ptx, "f32", tmp_path / "counters", blocks, INTERLEAVE="1")
+
+
+def test_a_sum_in_the_midst_and_a_factor_can_be_read_after_the_chain(fresh: Fresh, tmp_path: Path) -> None:
+    after = "st.global.f32 [%rd4+512], %v6; st.global.f32 [%rd4+1024], %y8;"
+    ptx = kernel("f32", "uniform", "contiguous", after=after)
+    at_once = results(fresh, ptx, "f32", tmp_path / "counters", (32, 7))
+    assert at_once == results(fresh, ptx, "f32", tmp_path / "counters", (32, 7), INTERLEAVE="1")
 
 
 def test_a_load_in_the_midst_of_a_chain_faults_at_its_own_line(fresh: Fresh) -> None:
