@@ -69,6 +69,7 @@ struct Factors {
 template <typename T, typename Factor>
 bool scale_blocks(const f32 *from, T *to, u32 lines, u32 length, u32 across, u32 along, u32 blocks,
                   Factor factor) {
+  auto is_finite = [](T x) { return AbsoluteFloat::apply<T>(x) <= std::numeric_limits<T>::max(); };
   bool fits = true;
   for (u32 line = 0; line < lines; ++line)
     for (u32 block = 0; block < blocks; ++block) {
@@ -76,7 +77,7 @@ bool scale_blocks(const f32 *from, T *to, u32 lines, u32 length, u32 across, u32
       for (u32 p = block * length / blocks; p < (block + 1) * length / blocks; ++p) {
         T value = from[line * across + p * along], scaled = value * of_block;
         to[line * across + p * along] = scaled;
-        fits &= scaled - scaled == 0 || value - value != 0 || of_block - of_block != 0;
+        fits &= is_finite(scaled) || !is_finite(value) || !is_finite(of_block);
       }
     }
   return fits;
