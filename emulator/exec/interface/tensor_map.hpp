@@ -11,6 +11,7 @@ struct TensorMap {
   static constexpr uint64_t im2col = 0x32504D5459414C50;
 
   uint64_t magic = 0;
+  uint64_t spare = 0; // CUTLASS clears a bit of this word, whatever a driver may keep there
   uint64_t address = 0;
   uint64_t stride[4] = {};     // bytes, of dimensions 1 to 4
   uint32_t last_index[5] = {}; // extents less one: they may be 2^32
@@ -27,7 +28,7 @@ struct TensorMap {
   int16_t lower[3] = {};
   int16_t upper[3] = {};
   uint8_t atomicity = 0; // of a swizzle of 128 bytes, as tensormap.replace numbers them; `swizzle` has it too
-  uint8_t unused[23] = {};
+  uint8_t unused[15] = {};
 };
 static_assert(sizeof(TensorMap) == 128);
 
