@@ -91,13 +91,6 @@ def test_maps_are_aligned_and_addresses_replaced(cuda: Driver) -> None:
     assert ctypes.string_at(made.at, 128) == before
 
 
-def test_nothing_is_in_the_word_that_cutlass_changes(cuda: Driver) -> None:
-    """It clears bit 21 of the second word of maps of small tensors (copy_traits_sm90_tma.hpp)."""
-    made = Map()
-    assert encode(cuda, Settings(address=0xFFFFFFFFFFE0), made) == api.SUCCESS
-    assert ctypes.string_at(made.at + 8, 8) == bytes(8)
-
-
 def test_devices_before_hopper_have_none(fresh: Fresh) -> None:
     done = fresh(
         "from test_tensor_maps import *\nprint(encode(d, Settings(), Map()))", COMPUTE_CAPABILITY="8.0"
