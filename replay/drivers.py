@@ -26,6 +26,9 @@ STAND_IN_NAME = "libreplay_driver.so"
 SUBMISSION_NAME = "libreplay_submit.so"
 SCANNING_NAME = "libreplay_scan.so"
 
+# What this program is installed with; some of it is imported when it is first needed.
+PACKAGES = ("numpy", "cuda", "elftools", "lz4", "zstandard", "msgpack", "blake3")
+
 # Device files of the Linux driver, and of the same driver under Windows Subsystem for Linux.
 _DEVICE_FILES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
 

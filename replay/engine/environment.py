@@ -35,8 +35,6 @@ _PASSED = {
     ),
     "builds of the CPU driver with a sanitizer": ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"),
 }  # fmt: skip
-# What this program is installed with; some of it is imported when it is first needed.
-PACKAGES = ("numpy", "cuda", "elftools", "lz4", "zstandard", "msgpack", "blake3")
 _NOT_PASSED = "REPLAY_CAPTURE_"  # nothing is captured in a worker
 
 # Threads that start with a library would be outside of Landlock. What one snapshot has the driver compile must not be

@@ -21,8 +21,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from replay import interrupts, settings
-from replay.drivers import Driver, find_driver
-from replay.engine.environment import PACKAGES, worker_environment
+from replay.drivers import PACKAGES, Driver, find_driver
+from replay.engine.environment import worker_environment
 from replay.engine.placing import layouts
 from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, WorkerError
 from replay.records import dataclass

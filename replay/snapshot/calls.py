@@ -256,9 +256,7 @@ class _Building:
 
     def __init__(self) -> None:
         self._templates: list[Call] = []
-        self._columns = Columns(
-            array("I"), array("q"), array("q"), array("q"), array("q", [0]), bytearray()
-        )
+        self._columns = Columns(array("I"), array("q"), array("q"), array("q"), array("q", [0]), bytearray())
         self._gpu_ns: dict[int, int] = {}
         self._number_of: dict[int, int] = {}  # of a template, by its id
         self._last = -1

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from replay.drivers import native_folder
-from replay.engine.environment import PACKAGES
+from replay.drivers import PACKAGES, native_folder
 from replay.records import dataclass
 
 Use = Literal["read", "device", "result"]

@@ -136,9 +136,7 @@ class PreparedRepeats:
             if self._marks is not None:
                 stream = Late(0, "CUstream", self._marks.streams.get(number, 0))
                 table[number, -1] = live(stream, template.where)
-        done, code = submission.submit_repeated(
-            table, which, buffer.ctypes.data, addresses, self._marks
-        )
+        done, code = submission.submit_repeated(table, which, buffer.ctypes.data, addresses, self._marks)
         if done == len(self):
             return None
         failed = self._marks.item if self._marks is not None and self._marks.failed else self.item(done)
