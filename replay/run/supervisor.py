@@ -34,11 +34,12 @@ _CPU_DRIVER = "replay CPU driver: "  # how the built-in driver's messages begin
 
 # The worker must find the same modules as this process, whatever the current folder holds. Python starts faster without
 # its module `site`, which executes what packages ask for: that is done only where one of ours is not found without it.
+# Packages alone: what a package tries to import of itself and has not stays an ImportError. cuda has several parts.
 _BOOTSTRAP = """
 import sys
 class Site:
     def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in {packages}:
+        if name in {packages}:
             sys.meta_path.remove(Site)
             import site, importlib.util
             site.main()
@@ -78,7 +79,7 @@ def start(environment: dict[str, str], layout: str, inherited: tuple[int, ...] =
     read_end, write_end = os.pipe()
     path = [entry for entry in sys.path if entry]
     bootstrap = _BOOTSTRAP.format(
-        path=path, prefix=sys.prefix, exec_prefix=sys.exec_prefix, packages=("replay", *PACKAGES)
+        path=path, prefix=sys.prefix, exec_prefix=sys.exec_prefix, packages=("replay", "cuda.bindings", *PACKAGES)
     )
     try:
         with layouts.started_in(layout) as given:

@@ -161,7 +161,8 @@ void Assembler::link() {
   std::vector<Instruction> &code = program_.code;
   for (size_t k = 0; k < code.size(); ++k) {
     Instruction &i = code[k];
-    bool returns = stepwise_ || i.handler == control::guarded || k % most_without_return == 0 || k + 1 == code.size();
+    bool returns =
+        stepwise_ || i.handler == control::guarded || k % most_without_return == 0 || k + 1 == code.size();
     i.follow = returns ? control::stop : code[k + 1].handler;
     auto resolve = [&](const Instruction *&pointer) {
       size_t index = reinterpret_cast<size_t>(pointer);

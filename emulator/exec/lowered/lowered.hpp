@@ -51,11 +51,11 @@ struct Lowered {
   Flow flow = Flow::next;
   uint32_t target = 0; // branch: position in the body
   uint32_t table = 0;
-  bool accounts = false;    // its handler calls Warp::account
-  bool meets_after = false; // lanes may part here and meet at the next instruction
-  bool dropped = false;     // counts, and does nothing
+  bool accounts = false;           // its handler calls Warp::account
+  bool meets_after = false;        // lanes may part here and meet at the next instruction
+  bool dropped = false;            // counts, and does nothing
   bool result_is_optional = false; // its handler does without a destination
-  uint8_t counted = 0;      // 1 for what PTX calls an instruction
+  uint8_t counted = 0;             // 1 for what PTX calls an instruction
   InstructionClass instruction_class = InstructionClass::other; // what it counts as
   std::vector<uint32_t> list; // further operands: values, or UINT32_MAX for none
   ptx::SourceLine source;

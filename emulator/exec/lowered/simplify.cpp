@@ -74,7 +74,9 @@ private:
 
   // Compilers give atomic operations a result that nobody reads.
   void forget_result(Lowered &lowered) {
-    auto unread = [&](const Reference &r) { return r.field == Field::destination && mentions_[r.value] == 1; };
+    auto unread = [&](const Reference &r) {
+      return r.field == Field::destination && mentions_[r.value] == 1;
+    };
     auto result = std::find_if(lowered.references.begin(), lowered.references.end(), unread);
     if (result == lowered.references.end())
       return;

@@ -142,8 +142,7 @@ template <typename M, typename R> [[gnu::noinline]] void load_new(Warp &w, const
   load_rows<M, R>(w, i, r, at.address);
 }
 
-template <typename M, typename R>
-[[gnu::noinline]] const Instruction *load(Warp &w, const Instruction *i) {
+template <typename M, typename R> [[gnu::noinline]] const Instruction *load(Warp &w, const Instruction *i) {
   load_new<M, R>(w, i);
   return follow(w, i);
 }
@@ -227,8 +226,7 @@ template <typename M, typename R> [[gnu::noinline]] void store_new(Warp &w, cons
   store_rows<M, R>(w, i, r, at.address);
 }
 
-template <typename M, typename R>
-[[gnu::noinline]] const Instruction *store(Warp &w, const Instruction *i) {
+template <typename M, typename R> [[gnu::noinline]] const Instruction *store(Warp &w, const Instruction *i) {
   store_new<M, R>(w, i);
   return follow(w, i);
 }

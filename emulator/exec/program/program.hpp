@@ -28,13 +28,14 @@ enum class Rounding : uint8_t { nearest, down, up, zero };
 // Operands are byte offsets into the warp's register file: a row of 32 lanes, or one u32 for a predicate.
 struct Instruction {
   Handler handler = nullptr;
-  Handler follow = nullptr; // of the next instruction, or control::stop: see follow() in operations/shapes.hpp
+  Handler follow =
+      nullptr; // of the next instruction, or control::stop: see follow() in operations/shapes.hpp
   uint32_t destination = no_offset;
   uint32_t a = no_offset, b = no_offset, c = no_offset;
-  int64_t immediate = 0; // address offset, index into Program::callees or ::tables, barrier options
-  uint8_t slot = 0;      // memory accesses: where the lanes' addresses are kept, from 1; 0: nowhere
-  uint8_t known_slot = 0;  // the same, for all but the first of those that share them
-  uint8_t extra_count = 0; // vector loads and stores: elements
+  int64_t immediate = 0;     // address offset, index into Program::callees or ::tables, barrier options
+  uint8_t slot = 0;          // memory accesses: where the lanes' addresses are kept, from 1; 0: nowhere
+  uint8_t known_slot = 0;    // the same, for all but the first of those that share them
+  uint8_t extra_count = 0;   // vector loads and stores: elements
   uint8_t element_bytes = 0; // memory accesses
   ptx::Space space = ptx::Space::generic;
   bool wide_address = false; // address in a row of u64, not u32
@@ -47,10 +48,10 @@ struct Instruction {
   uint32_t account = 0;                // index into Program::accounts, where count is not 0
   uint32_t site = 0;                   // memory access: index into the worker's cached ranges
   uint32_t extra = 0;                  // first of further operands in Program::extra
-  uint16_t count = 0; // PTX instructions since the last control instruction, this one included
+  uint16_t count = 0;           // PTX instructions since the last control instruction, this one included
   bool is_warp_barrier = false; // bar.warp: lanes may wait for each other at different ones
   bool of_system = false;       // an atomic operation that the host must see as one
-  bool is_carried_on = false;   // a sum of products: the next instructions add to it, and nothing else reads it
+  bool is_carried_on = false; // a sum of products: the next instructions add to it, and nothing else reads it
 };
 
 // What Instruction::immediate of a barrier says.

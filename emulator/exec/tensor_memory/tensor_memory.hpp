@@ -1,6 +1,7 @@
-// tcgen05, beside its products (operations/matrix/tensor_product.cpp): tensor memory allocated, loaded, stored and
-// copied to. All is done where it is issued, which is one of the moments a GPU may choose; where a launch defers
-// asynchronous operations, products, copies and shifts are done when the mbarrier of a later commit is waited for.
+// tcgen05, beside its products (operations/matrix/tensor_product.cpp): tensor memory allocated, loaded,
+// stored and copied to. All is done where it is issued, which is one of the moments a GPU may choose; where a
+// launch defers asynchronous operations, products, copies and shifts are done when the mbarrier of a later
+// commit is waited for.
 #pragma once
 
 #include "exec/warp/warp.hpp"

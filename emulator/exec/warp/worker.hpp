@@ -33,8 +33,8 @@ struct Launch {
   uint32_t warps_per_block = 0;
   uint64_t clusters = 0;
   std::chrono::steady_clock::time_point begin;
-  // No other launch runs, and this one on one thread: its atomic operations need not be atomic. Another launch
-  // that begins takes that back and waits while one is on its way (launch/alone.hpp).
+  // No other launch runs, and this one on one thread: its atomic operations need not be atomic. Another
+  // launch that begins takes that back and waits while one is on its way (launch/alone.hpp).
   mutable std::atomic<bool> is_alone{false}, in_atomic{false};
 };
 
@@ -74,7 +74,7 @@ struct Worker {
   std::unordered_map<uint64_t, DeviceLaunch> parameter_buffers; // by address: launches that are being made
   std::unordered_map<uint64_t, uint32_t> device_errors;         // the last of each thread that has one
   uint64_t next_cluster = 0; // to begin, where they begin in order; kernels may take some out of the launch
-  Touched touched; // where the launch asks for it
+  Touched touched;           // where the launch asks for it
   // What handles stood for when they were first used in this launch.
   std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;
   std::unordered_map<uint64_t, std::shared_ptr<const Surface>> surfaces;

@@ -31,10 +31,9 @@ Lowering::AccessForm Lowering::access_form(Opcode &opcode) {
       form.ordered = true;
     } else if (m == "sys") {
       form.system = true;
-    } else if (m == "weak" || m == "cta" || m == "cluster" || m == "gpu" || m == "nc" ||
-               m == "ca" || m == "cg" || m == "cs" || m == "lu" || m == "cv" || m == "wb" || m == "wt" ||
-               m == "noftz" || m.substr(0, 4) == "L1::" || m.substr(0, 4) == "L2::" || m == "unified" ||
-               m == "L2") {
+    } else if (m == "weak" || m == "cta" || m == "cluster" || m == "gpu" || m == "nc" || m == "ca" ||
+               m == "cg" || m == "cs" || m == "lu" || m == "cv" || m == "wb" || m == "wt" || m == "noftz" ||
+               m.substr(0, 4) == "L1::" || m.substr(0, 4) == "L2::" || m == "unified" || m == "L2") {
       continue;
     } else {
       form.rest.push_back(m);
