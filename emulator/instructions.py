@@ -261,7 +261,7 @@ BY_HAND = {
     "istypep": "`.texref .samplerref .surfref`",
     "cp": (
         "`.async`, `.async.bulk`; `.tensor` of tiles, `.im2col`, `.tile::gather4` and `.tile::scatter4`, without "
-        "interleaving, elements as they are"
+        "interleaving"
     ),
 }
 
