@@ -1,4 +1,4 @@
-"""`replay serve`: warm sessions of several snapshots behind a Unix socket, and the client of it.
+"""`replay serve`: warm sessions of several snapshots on a Unix socket, and the client of it.
 
 Each message is its length (4 bytes, big endian) and a msgpack map. A request is
 `{"version": 1, "do": "run", "snapshot": NAME, "choices": {...}}`, or `{"version": 1, "do": "list"}`; an answer is
