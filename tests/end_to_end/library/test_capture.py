@@ -100,7 +100,8 @@ def test_a_test_keeps_a_snapshot_of_its_kernel(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--replay-driver", DRIVER]
 
     def run(*options: str) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path}
         done = subprocess.run(
             [*command, *options, "test_it.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
         )
