@@ -79,7 +79,10 @@ def start(environment: dict[str, str], layout: str, inherited: tuple[int, ...] =
     read_end, write_end = os.pipe()
     path = [entry for entry in sys.path if entry]
     bootstrap = _BOOTSTRAP.format(
-        path=path, prefix=sys.prefix, exec_prefix=sys.exec_prefix, packages=("replay", "cuda.bindings", *PACKAGES)
+        path=path,
+        prefix=sys.prefix,
+        exec_prefix=sys.exec_prefix,
+        packages=("replay", "cuda.bindings", *PACKAGES),
     )
     try:
         with layouts.started_in(layout) as given:
