@@ -115,9 +115,12 @@ def test_a_worker_that_was_started_ahead_is_used_or_ended(replayed, emulator):
 
 def test_a_module_that_is_not_found_is_looked_for_by_site(sabotage, replayed):
     """As packages are that are installed in a way that needs code at the start of Python."""
-    sabotage("sys.path[:] = [one for one in sys.path if 'packages' not in one]")
+    own = (
+        "sys.path[:] = [one for one in sys.path if one.startswith(sys.base_prefix) and 'packages' not in one]"
+    )
+    sabotage(own)
     assert replayed(increment()).verification.verdict == "match"
-    sabotage("sys.path[:] = [one for one in sys.path if 'packages' not in one]; sys.meta_path.remove(Site)")
+    sabotage(f"{own}; sys.meta_path.remove(Site)")
     with pytest.raises(WorkerError, match="No module named 'replay'"):
         replayed(increment())
 
