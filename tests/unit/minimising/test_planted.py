@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import struct
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from .conftest import WORK, planted
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import Call, all_of
+
+from ..helpers.small_snapshots import BASE, u32, u64
+from ..helpers.snapshot_factory import MODULE, SnapshotFactory
+from .conftest import BYTES, WORK, planted
 
 REPLAYS = 6  # enough for memory and calls
 OUT_OF_BOUNDS = "st.global.u32 [%a+65536], %h;"
+LOOP = "mov.u32 %n, 0; again: add.u32 %n, %n, 1; setp.lt.u32 %r, %n, {turns}; @%r bra again;"
+ASSERTION = (
+    "{ .param .b64 m; .param .b64 f; .param .b32 l; .param .b64 n; .param .b64 c;"
+    "st.param.b64 [m], 0; st.param.b64 [f], 0; st.param.b32 [l], 19; st.param.b64 [n], 0; st.param.b64 [c], 1;"
+    "call.uni __assertfail, (m, f, l, n, c); }"
+)
+STALE = 0x3400_0000_0040  # address of the variable in the application
 
 
 @pytest.mark.parametrize(
@@ -21,8 +34,9 @@ OUT_OF_BOUNDS = "st.global.u32 [%a+65536], %h;"
         ("finding", OUT_OF_BOUNDS, "past the end"),
         ("crash", "st.global.u32 [%a+2], %h;", "misaligned"),
         ("crash", "trap;", "trap"),
+        ("crash", ASSERTION, "CUDA_ERROR_ASSERT"),
     ],
-    ids=["bounds", "finding", "misaligned", "trap"],
+    ids=["bounds", "finding", "misaligned", "trap", "assertion"],
 )
 def test_errors_of_kernels(search, symptom: str, fault: str, words: str) -> None:
     found = search(planted(fault), symptom, maximum_replays=REPLAYS)
@@ -66,6 +80,54 @@ def test_outputs_that_differ_each_time(search) -> None:
                    maximum_replays=REPLAYS)  # fmt: skip
     assert found.calls[1] < 5
     assert found.shown
+
+
+def add_variable(factory: SnapshotFactory, before: int, after: int) -> None:
+    """`stale`, as it was before and after the window."""
+    factory.range(STALE, u32(before), u32(after), kind="global", name="stale", owner=MODULE)
+
+
+def copy_into_variable(factory: SnapshotFactory) -> None:
+    """Makes it stale in the window."""
+    add_variable(factory, 5, 7)
+    factory.call("cuMemcpyHtoD_v2", [STALE, 0x7F40, 4], inputs={"srcHost": u32(7)})
+
+
+@pytest.mark.parametrize(
+    ("begin", "calls"),
+    [(lambda factory: add_variable(factory, 7, 7), (5, 1)), (copy_into_variable, (6, 2))],
+    ids=["contents", "copy"],
+)
+def test_wrong_through_a_stale_variable_of_the_module(search, begin, calls: tuple[int, int]) -> None:
+    factory = planted("ld.global.u32 %n, [stale]; st.global.u32 [%a+256], %n;", after=u32(5), begin=begin)
+    found = search(factory, "wrong", maximum_replays=4 * REPLAYS)
+    assert "bytes 07000000 for 05000000" in found.what
+    assert found.calls == calls
+    assert found.shown == 1
+
+
+@pytest.mark.parametrize("feeds", [False, True])
+def test_an_error_in_the_second_of_three_kernels(search, tmp_path: Path, feeds: bool) -> None:
+    """Without the second, the third ends in an error of its own. feeds: the second errs because of what the first
+    wrote."""
+    factory = planted(
+        "setp.eq.u32 %r, %h, 2; @%r trap; ld.global.u32 %n, [%a]; setp.ne.u32 %r, %n, 0;"
+        f"@%r {OUT_OF_BOUNDS}", launches=1
+    )  # fmt: skip
+    if feeds:
+        address = BASE + 2 * BYTES + 4
+        factory.ranges[0] = replace(factory.ranges[0], before=factory.contents(u32(7) + bytes(BYTES - 4)))
+    else:
+        address = BASE + 4 * BYTES
+        factory.range(address, bytes([7]) * BYTES, None)
+    slots = [(0, 8), (8, 4)]
+    second = factory.launch(u64(address) + u32(1), slots, 4, 1)
+    factory.launch(u64(BASE + 2 * BYTES) + u32(2), slots, 4, 1)
+    found = search(factory, "crash", maximum_replays=2 * REPLAYS)
+    assert "past the end" in found.what
+    assert found.calls == (3, 2 if feeds else 1)
+    with SnapshotReader(tmp_path / "small.rsnap") as reader:
+        assert max(call.number for call in all_of(reader, Call)) == second.number
 
 
 @pytest.fixture
