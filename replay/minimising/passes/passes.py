@@ -130,7 +130,7 @@ class Passes:
         window = now.window
         order = [call for call in window if is_launch(call)]
         found = self._touched() if len(window) > 1 else None
-        attempt = self._without("calls")
+        attempt = self._without("calls", smaller=False)  # outputs that a fill overwrote may be larger
         for last in self._at_fault(order, found):
             assert found is not None
             gone = feeding(window, found.launches, first.place, last, variables_of(now.ranges))
