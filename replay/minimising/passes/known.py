@@ -87,7 +87,11 @@ def read_by(calls: Iterable[Call], found: Touched) -> Runs:
 def variables_of(ranges: Iterable[Range]) -> Runs:
     """Variables of modules where the application had them. A replay has them elsewhere, so that what its kernels touch
     does not tell whether they read what a copy of the application writes there."""
-    return runs_of([[item.address, item.address + item.size_bytes]] for item in ranges if is_global(item))
+    return runs_of(
+        [[item.address, min(item.address + item.size_bytes, (1 << 64) - 1)]]
+        for item in ranges
+        if is_global(item)
+    )
 
 
 def is_launch(call: Call) -> bool:
