@@ -14,6 +14,7 @@ from replay.api import extents
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect, Work
 from replay.errors import EngineError
+from replay.planning.spans import is_global
 from replay.run.parent import RunOptions, run_snapshot
 from replay.run.touched import SETTING, copied, events, meet, runs_of
 from replay.snapshot.schema import Call, Census, Range
@@ -83,18 +84,33 @@ def read_by(calls: Iterable[Call], found: Touched) -> Runs:
     return runs_of(pieces)
 
 
+def variables_of(ranges: Iterable[Range]) -> Runs:
+    """Variables of modules where the application had them. A replay has them elsewhere, so that what its kernels touch
+    does not tell whether they read what a copy of the application writes there."""
+    return runs_of(
+        [[item.address, min(item.address + item.size_bytes, (1 << 64) - 1)]]
+        for item in ranges
+        if is_global(item)
+    )
+
+
 def is_launch(call: Call) -> bool:
     """Whether a kernel runs."""
     return by_symbol()[call.function].effect in (Effect.LAUNCH, Effect.GRAPH_LAUNCH) and not call.in_capture
 
 
 def feeding(
-    calls: list[Call], launches: list[tuple[Runs, Runs]], place: tuple[int, int] | None, last: int | None
+    calls: list[Call],
+    launches: list[tuple[Runs, Runs]],
+    place: tuple[int, int] | None,
+    last: int | None,
+    variables: Runs,
 ) -> set[int]:
     """Numbers of the launches, copies and fills of the window that are not needed for the bytes at `place`, or for the
-    launch of number `last`: what they write is not read on the way there. launches: what each one touches."""
+    launch of number `last`: what they write is not read on the way there, nor is it in `variables`. launches: what each
+    one touches."""
     of_call = dict(zip((call.number for call in calls if is_launch(call)), launches, strict=False))
-    wanted = runs_of([] if place is None else [[place[0], sum(place)]])
+    wanted = runs_of([variables, [] if place is None else [[place[0], sum(place)]]])
     unneeded = set()
     begun = last is None
     for call in reversed(calls):

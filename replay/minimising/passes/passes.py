@@ -22,6 +22,7 @@ from replay.minimising.passes.known import (
     reached,
     read_by,
     touched,
+    variables_of,
     with_dependents,
     without_use,
 )
@@ -121,7 +122,7 @@ class Passes:
         now = self._now()
         place = self.laboratory.first.place
         shown = [] if place is None else [[place[0], sum(place)]]  # which must stay, read or not
-        read = runs_of([read_by(now.window, found), shown])
+        read = runs_of([read_by(now.window, found), shown, variables_of(now.ranges)])
         return self.laboratory.cuts.pieces | frozenset(unread(now.ranges, now.window, read))
 
     def _calls(self) -> None:
@@ -129,10 +130,10 @@ class Passes:
         window = now.window
         order = [call for call in window if is_launch(call)]
         found = self._touched() if len(window) > 1 else None
-        attempt = self._without("calls")
+        attempt = self._without("calls", smaller=False)  # outputs that a fill overwrote may be larger
         for last in self._at_fault(order, found):
             assert found is not None
-            gone = feeding(window, found.launches, first.place, last)
+            gone = feeding(window, found.launches, first.place, last, variables_of(now.ranges))
             kept = [call for call in now.calls if call.number not in gone]
             if not any(call.section == "window" for call in kept):
                 continue

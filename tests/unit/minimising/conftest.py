@@ -25,6 +25,8 @@ BYTES, FAULTY_LAUNCH = 1 << 16, 3
 WORK = (
     HEAD
     + """
+.extern .func __assertfail (.param .b64 m, .param .b64 f, .param .b32 l, .param .b64 n, .param .b64 c);
+.global .align 4 .u32 stale;
 .visible .entry other(.param .u64 p) {{ ret; }}
 .visible .entry work(.param .u64 p, .param .u32 how) {{
     .reg .u64 %a, %c; .reg .u32 %h, %v, %n; .reg .f32 %f; .reg .pred %q, %r;
@@ -39,11 +41,18 @@ done:
 )
 
 
-def planted(fault: str, *, after: bytes = b"", launches: int = 5) -> SnapshotFactory:
+def planted(
+    fault: str,
+    *,
+    after: bytes = b"",
+    launches: int = 5,
+    begin: Callable[[SnapshotFactory], object] = lambda _: None,
+) -> SnapshotFactory:
     """A window of launches of `work` on memory of their own, the one of number FAULTY_LAUNCH with how = 1. after: of
-    its buffer from byte 256 on, as the application left it."""
+    its buffer from byte 256 on, as the application left it. begin: adds what comes before the launches."""
     factory = SnapshotFactory()
     factory.set_up(WORK.format(fault=fault).encode(), "work")
+    begin(factory)
     slots = [ParameterSlot(0, 8), ParameterSlot(8, 4)]
     factory.kernels.append(
         Kernel("work", "work", factory.images[0].digest, slots, launches, [4, 1, 1], [1, 1, 1], 0)

@@ -17,6 +17,7 @@ from replay.minimising.minimise import MinimiseOptions, minimise
 from replay.minimising.model import Minimisation
 from replay.minimising.passes import passes
 from replay.minimising.passes.halving import halve, smallest
+from replay.minimising.passes.known import variables_of
 from replay.minimising.symptoms.sighting import Candidate, Sighting, Symptom
 from replay.run.parent import RunOptions
 from replay.snapshot.container import SnapshotReader
@@ -221,6 +222,12 @@ def test_what_was_cut_may_be_cut_again(tmp_path: Path) -> None:
     write_candidate(tmp_path / "once.rsnap", tmp_path / "twice.rsnap", cuts)
     assert (tmp_path / "once.rsnap").read_bytes() == (tmp_path / "twice.rsnap").read_bytes()
     assert os.stat(tmp_path / "once.rsnap").st_size < os.stat(source).st_size
+
+
+def test_a_variable_that_would_end_past_all_addresses_ends_there() -> None:
+    factory = SnapshotFactory()
+    factory.range((1 << 64) - 8, bytes(64), None, kind="global", name="stale", owner=1)
+    assert variables_of(factory.ranges).tolist() == [[(1 << 64) - 8, (1 << 64) - 1]]
 
 
 def test_lines_keep_their_numbers() -> None:
