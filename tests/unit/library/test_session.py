@@ -17,7 +17,10 @@ import pytest
 import replay
 from replay.library.serving import VERSION, Client, Server, receive
 from replay.library.session import Session
+from replay.run import template
 
+from ..engine.worker.test_confinement import attempts
+from ..engine.worker.test_confinement import pytestmark as needs_landlock
 from ..helpers.small_snapshots import HEAD
 from .test_replays import SLOW, WRONG
 
@@ -124,8 +127,6 @@ def test_the_worker_of_a_session_is_confined(
     increment_snapshot: Path, emulator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
-    from replay.run import template
-
     fork = template.Template.fork
     monkeypatch.setattr(
         template.Template, "fork",
@@ -135,6 +136,41 @@ def test_the_worker_of_a_session_is_confined(
         session.run()
         session.run(trust=True)
     assert seen == [True, False]
+
+
+DESCRIPTORS = """
+def confine(*arguments):
+    genuine(*arguments)
+    from replay.errors import EngineError
+    import os
+    answers = attempts()
+    answers["sockets"] = [name for name in os.listdir("/proc/self/fd")
+                          if os.path.exists(f"/proc/self/fd/{name}")
+                          and os.readlink(f"/proc/self/fd/{name}").startswith("socket")]
+    raise EngineError(json.dumps(answers))
+
+confinement.confine = confine
+"""
+
+
+@needs_landlock
+def test_a_worker_of_a_session_has_no_way_out_and_none_to_what_forked_it(
+    increment_snapshot: Path, emulator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parent, which it tries to signal, trace and read, is the process that forks all workers."""
+    (tmp_path / "target").write_text("mine")
+    first = f"exec({attempts(tmp_path) + DESCRIPTORS!r}); ".replace("{", "{{").replace("}", "}}")
+    start, before, rest = template._BOOTSTRAP.partition("from replay.engine.template")
+    monkeypatch.setattr(template, "_BOOTSTRAP", start + first + before + rest)
+    with replay.open(increment_snapshot).session(driver=emulator, timing=False) as session:
+        for _ in range(2):
+            with pytest.raises(replay.errors.EngineError) as failed:
+                session.run()
+            answers = json.loads(failed.value.what)
+            assert answers.pop("sockets") == []
+            assert len(answers) == 16
+            assert {name: one for name, one in answers.items() if one not in ("EPERM", "EACCES")} == {}
+    assert (tmp_path / "target").read_text() == "mine"
 
 
 @pytest.fixture
@@ -162,6 +198,11 @@ def test_clients_are_served(server: Path, candidates: dict[str, str]) -> None:
         assert error.value.where == "other.rsnap"
         with pytest.raises(replay.errors.UsageError, match="no choice of a client"):
             client.run("increment.rsnap", trust=True)
+        with pytest.raises(replay.errors.UsageError, match="no choice of a client"):
+            client.run("increment.rsnap", env={"LD_PRELOAD": "/none/x.so"})
+        for choice in ("driver", "ptxas"):
+            with pytest.raises(replay.errors.UsageError, match="no file that is executed"):
+                client.run("increment.rsnap", **{choice: "/none/x"})
         with pytest.raises(replay.errors.UsageError, match="there is no choice 'speed'"):
             client.run("increment.rsnap", speed=3)
         for choices in (
@@ -211,3 +252,27 @@ def test_a_socket_that_is_in_use_is_refused(server: Path, increment_snapshot: Pa
     with pytest.raises(replay.errors.FileError):
         Client(server.parent / "other")
     assert isinstance(Session(increment_snapshot), Session)
+
+
+def test_only_what_a_killed_server_left_is_replaced(increment_snapshot: Path, tmp_path: Path) -> None:
+    at = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:  # of another program
+        other.bind(str(at))
+        with pytest.raises(replay.errors.UsageError, match="another server listens there"):
+            Server([increment_snapshot], at)
+        assert at.exists()
+    with Server([increment_snapshot], at):
+        at.unlink()
+        at.write_text("another's")
+    assert at.read_text() == "another's"
+
+
+def test_a_snapshot_whose_name_is_no_utf8_is_served(increment_snapshot: Path, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"\xff.rsnap")
+    path.write_bytes(increment_snapshot.read_bytes())
+    with Server([path], tmp_path / "s") as running:
+        thread = threading.Thread(target=running.serve)
+        thread.start()
+        with Client(tmp_path / "s", 30) as client:
+            assert client.list() == [path.name]
+    thread.join(30)
