@@ -131,7 +131,9 @@ class Server:
             if self._clients.acquire(blocking=False):
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
             else:
-                connection.close()
+                with connection, contextlib.suppress(OSError):
+                    what = f"{MAXIMUM_CLIENTS} clients are connected, no more are served at a time"
+                    send(connection, _failure(LimitError(what, next="try again when one has ended")))
 
     def close(self) -> None:
         """End all sessions, and remove the socket."""
@@ -191,7 +193,8 @@ class Server:
             if choice in choices:
                 raise UsageError("is no choice of a client", where=choice)
         for choice in _NO_PATH:
-            if os.sep in str(choices.get(choice)):
+            given = str(choices.get(choice, ""))
+            if os.sep in given or os.path.exists(given):
                 raise UsageError(
                     "a client names no file that is executed", where=choice, next="give a name or version"
                 )
@@ -262,7 +265,8 @@ class Client:
 
     def _ask(self, request: dict[str, Any]) -> Any:
         try:
-            send(self._connection, {"version": VERSION, **request})
+            with contextlib.suppress(BrokenPipeError):  # the server may have said why it hung up
+                send(self._connection, {"version": VERSION, **request})
             answer = receive(self._connection, MAXIMUM_ANSWER_BYTES)
         except OSError as error:
             raise FileError.of(error, "the connection to the server") from None

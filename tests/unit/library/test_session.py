@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ import msgpack
 import pytest
 
 import replay
-from replay.library.serving import VERSION, Client, Server, receive
+from replay.library.serving import MAXIMUM_CLIENTS, VERSION, Client, Server, receive
 from replay.library.session import Session
 from replay.run import template
 
@@ -138,6 +139,13 @@ def test_the_worker_of_a_session_is_confined(
     assert seen == [True, False]
 
 
+def run_first(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """In the process that forks the workers, before it begins."""
+    first = f"exec({code!r}); ".replace("{", "{{").replace("}", "}}")
+    start, before, rest = template._BOOTSTRAP.partition("from replay.engine.template")
+    monkeypatch.setattr(template, "_BOOTSTRAP", start + first + before + rest)
+
+
 DESCRIPTORS = """
 def confine(*arguments):
     genuine(*arguments)
@@ -159,9 +167,7 @@ def test_a_worker_of_a_session_has_no_way_out_and_none_to_what_forked_it(
 ) -> None:
     """Its parent, which it tries to signal, trace and read, is the process that forks all workers."""
     (tmp_path / "target").write_text("mine")
-    first = f"exec({attempts(tmp_path) + DESCRIPTORS!r}); ".replace("{", "{{").replace("}", "}}")
-    start, before, rest = template._BOOTSTRAP.partition("from replay.engine.template")
-    monkeypatch.setattr(template, "_BOOTSTRAP", start + first + before + rest)
+    run_first(monkeypatch, attempts(tmp_path) + DESCRIPTORS)
     with replay.open(increment_snapshot).session(driver=emulator, timing=False) as session:
         for _ in range(2):
             with pytest.raises(replay.errors.EngineError) as failed:
@@ -171,6 +177,30 @@ def test_a_worker_of_a_session_has_no_way_out_and_none_to_what_forked_it(
             assert len(answers) == 16
             assert {name: one for name, one in answers.items() if one not in ("EPERM", "EACCES")} == {}
     assert (tmp_path / "target").read_text() == "mine"
+
+
+STARTS_A_PROGRAM = """
+import replay.engine.worker as worker
+
+def carry_out(*arguments):
+    import os, subprocess
+    with open(TARGET, "w") as file:
+        file.write(str(subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL).pid))
+    os._exit(3)
+
+worker.carry_out = carry_out
+"""
+
+
+def test_what_a_trusted_worker_of_a_session_started_ends_with_it(
+    increment_snapshot: Path, emulator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_first(monkeypatch, f"TARGET = {str(tmp_path / 'pid')!r}\n{STARTS_A_PROGRAM}")
+    with replay.open(increment_snapshot).session(driver=emulator, trust=True) as session:
+        with pytest.raises(replay.errors.WorkerError, match="ended with status 3"):
+            session.run()
+        status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/status")
+        assert not status.exists() or "State:\tZ" in status.read_text()
 
 
 @pytest.fixture
@@ -185,7 +215,9 @@ def server(increment_snapshot: Path, emulator: str, tmp_path: Path) -> Iterator[
     assert not at.exists()
 
 
-def test_clients_are_served(server: Path, candidates: dict[str, str]) -> None:
+def test_clients_are_served(
+    server: Path, candidates: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert server.stat().st_mode & 0o77 == 0
     with Client(server) as client, Client(server) as other:
         assert client.list() == ["increment.rsnap"]
@@ -200,9 +232,10 @@ def test_clients_are_served(server: Path, candidates: dict[str, str]) -> None:
             client.run("increment.rsnap", trust=True)
         with pytest.raises(replay.errors.UsageError, match="no choice of a client"):
             client.run("increment.rsnap", env={"LD_PRELOAD": "/none/x.so"})
-        for choice in ("driver", "ptxas"):
+        monkeypatch.chdir(server.parent)
+        for choice, value in (("driver", "/none/x"), ("ptxas", "/none/x"), ("driver", "slow.ptx")):
             with pytest.raises(replay.errors.UsageError, match="no file that is executed"):
-                client.run("increment.rsnap", **{choice: "/none/x"})
+                client.run("increment.rsnap", **{choice: value})
         with pytest.raises(replay.errors.UsageError, match="there is no choice 'speed'"):
             client.run("increment.rsnap", speed=3)
         for choices in (
@@ -276,3 +309,12 @@ def test_a_snapshot_whose_name_is_no_utf8_is_served(increment_snapshot: Path, tm
         with Client(tmp_path / "s", 30) as client:
             assert client.list() == [path.name]
     thread.join(30)
+
+
+def test_a_client_too_many_is_told_so(server: Path) -> None:
+    with contextlib.ExitStack() as others:
+        for _ in range(MAXIMUM_CLIENTS):
+            others.enter_context(Client(server, 30)).list()
+        for _ in range(3):
+            with Client(server, 30) as client, pytest.raises(replay.errors.LimitError, match="32 clients"):
+                client.list()
