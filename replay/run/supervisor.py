@@ -212,6 +212,8 @@ class WorkerProcess:
                     pending += data
                     if len(pending) > MAXIMUM_RESULT_BYTES:
                         raise WorkerError("the worker's result is larger than any can be", next="report this")
+                    if b"\n" not in data:
+                        continue  # looking at all of it each time would take minutes of a long message
                     *lines, rest = pending.split(b"\n")
                     pending = bytearray(rest)
                     for line in lines:
