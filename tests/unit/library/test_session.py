@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -200,7 +201,23 @@ def test_what_a_trusted_worker_of_a_session_started_ends_with_it(
         with pytest.raises(replay.errors.WorkerError, match="ended with status 3"):
             session.run()
         status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/status")
-        assert not status.exists() or "State:\tZ" in status.read_text()
+        for _ in range(100):  # killed, it ends a moment later
+            if ended := not status.exists() or "State:\tZ" in status.read_text():
+                break
+            time.sleep(0.05)
+        assert ended
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"[" * 100000])
+def test_what_is_no_message_of_a_worker_is_an_error(
+    increment_snapshot: Path, emulator: str, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    says = f"lambda request, messages, taken: os.write(messages._descriptor, {line!r} + b'\\n')"
+    run_first(monkeypatch, f"import os, replay.engine.worker as worker; worker.carry_out = {says}")
+    with replay.open(increment_snapshot).session(driver=emulator) as session:
+        for _ in range(2):
+            with pytest.raises(replay.errors.WorkerError, match="no message"):
+                session.run()
 
 
 @pytest.fixture
