@@ -63,6 +63,9 @@ def main() -> None:
         for file in files:
             os.close(file)
         control.sendall(ANSWER.pack(child))
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)  # what it started, as one that is not confined may
         _, status = os.waitpid(child, 0)
         control.sendall(ANSWER.pack(os.waitstatus_to_exitcode(status)))
 

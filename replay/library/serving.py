@@ -9,6 +9,7 @@ fields of `replay.error/1`. Requests of all clients are carried out one after th
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import queue
@@ -38,8 +39,11 @@ MAXIMUM_REQUEST_BYTES = 1 << 20
 MAXIMUM_ANSWER_BYTES = 256 << 20
 MAXIMUM_CLIENTS = 32
 _LENGTH = struct.Struct(">I")
-# What a client may not say for the server's user: where files are written, and that the worker is not confined.
-_REFUSED = ("window", "trust", "save_outputs", "save_all", "logs", "profile", "shift")
+_NAMES = "surrogateescape"  # a name of a file may be no UTF-8
+# What a client may not say for the server's user: where files are written, that the worker is not confined, and what
+# would run before it is (`env` has LD_PRELOAD; a driver or an assembler by its path).
+_REFUSED = ("window", "trust", "save_outputs", "save_all", "logs", "profile", "shift", "env", "progress")
+_NO_PATH = ("driver", "ptxas")
 
 
 _Answer = queue.SimpleQueue[dict[str, Any]]
@@ -48,7 +52,7 @@ _Job = tuple[dict[str, Any], _Answer]
 
 def send(connection: socket.socket, value: dict[str, Any]) -> None:
     """One message."""
-    data = msgpack.packb(value, use_bin_type=True)
+    data = msgpack.packb(value, use_bin_type=True, unicode_errors=_NAMES)
     connection.sendall(_LENGTH.pack(len(data)) + data)
 
 
@@ -64,7 +68,7 @@ def receive(connection: socket.socket, limit: int) -> dict[str, Any] | None:
     if data is None:
         return None
     try:
-        value = msgpack.unpackb(data, raw=False, strict_map_key=True)
+        value = msgpack.unpackb(data, raw=False, strict_map_key=True, unicode_errors=_NAMES)
     except (ValueError, RecursionError, msgpack.exceptions.ExtraData) as error:
         raise FormatError(f"no msgpack: {error}") from None
     if not isinstance(value, dict):
@@ -103,6 +107,7 @@ class Server:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._clients = threading.BoundedSemaphore(MAXIMUM_CLIENTS)
         self._listener = _listening(at)
+        self._own = _identity(at)
 
     def serve(self) -> None:
         """Answer clients until `close` is called. The thread that calls this carries out all requests, one after the
@@ -126,7 +131,9 @@ class Server:
             if self._clients.acquire(blocking=False):
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
             else:
-                connection.close()
+                with connection, contextlib.suppress(OSError):
+                    what = f"{MAXIMUM_CLIENTS} clients are connected, no more are served at a time"
+                    send(connection, _failure(LimitError(what, next="try again when one has ended")))
 
     def close(self) -> None:
         """End all sessions, and remove the socket."""
@@ -135,7 +142,8 @@ class Server:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with contextlib.suppress(OSError):
-            self.at.unlink()
+            if _identity(self.at) == self._own:  # and not that of a server which took the place
+                self.at.unlink()
         for session in self.sessions.values():
             session.close()
 
@@ -184,6 +192,12 @@ class Server:
         for choice in _REFUSED:
             if choice in choices:
                 raise UsageError("is no choice of a client", where=choice)
+        for choice in _NO_PATH:
+            given = str(choices.get(choice, ""))
+            if os.sep in given or os.path.exists(given):
+                raise UsageError(
+                    "a client names no file that is executed", where=choice, next="give a name or version"
+                )
         try:
             result = self.sessions[name].run(**choices)
         except (TypeError, ValueError, AttributeError) as error:
@@ -196,7 +210,7 @@ def _listening(at: Path) -> socket.socket:
     try:
         if at.exists() and stat.S_ISSOCK(at.lstat().st_mode):
             with socket.socket(socket.AF_UNIX) as other:
-                if other.connect_ex(str(at)) == 0:
+                if other.connect_ex(str(at)) != errno.ECONNREFUSED:
                     raise UsageError("another server listens there", where=at, next="choose another --socket")
             at.unlink()  # of one that was killed
         before = os.umask(0o177)
@@ -212,6 +226,11 @@ def _listening(at: Path) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+def _identity(at: Path) -> tuple[int, int]:
+    found = at.lstat()
+    return found.st_dev, found.st_ino
 
 
 def _failure(error: ReplayError) -> dict[str, Any]:
@@ -246,7 +265,8 @@ class Client:
 
     def _ask(self, request: dict[str, Any]) -> Any:
         try:
-            send(self._connection, {"version": VERSION, **request})
+            with contextlib.suppress(BrokenPipeError):  # the server may have said why it hung up
+                send(self._connection, {"version": VERSION, **request})
             answer = receive(self._connection, MAXIMUM_ANSWER_BYTES)
         except OSError as error:
             raise FileError.of(error, "the connection to the server") from None

@@ -215,10 +215,12 @@ class WorkerProcess:
                     pending += data
                     if len(pending) > MAXIMUM_RESULT_BYTES:
                         raise WorkerError("the worker's result is larger than any can be", next="report this")
+                    if b"\n" not in data:
+                        continue  # looking at all of it each time would take minutes of a long message
                     *lines, rest = pending.split(b"\n")
                     pending = bytearray(rest)
                     for line in lines:
-                        message = json.loads(line)
+                        message = _message(line)
                         if "result" in message:
                             self._drain_log(process)
                             result = dict(message["result"])
@@ -316,6 +318,16 @@ class WorkerProcess:
             where=self.request["snapshot"],
             next=advice.get(signal.Signals(-status)) if -status in list(signal.Signals) else None,
         )
+
+
+def _message(line: bytes | bytearray) -> dict[str, Any]:
+    """What took a worker over may write anything."""
+    message: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
+        message = json.loads(line)
+    if not isinstance(message, dict):
+        raise WorkerError("the worker sent what is no message", next="report this with the snapshot")
+    return message
 
 
 def _error(message: dict[str, Any], said: list[str]) -> ReplayError:

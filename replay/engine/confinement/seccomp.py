@@ -90,13 +90,18 @@ _CLONE, _CLONE3, _KILL, _TGKILL, _PRCTL, _PRLIMIT = (
     (157, 167),
     (302, 261),
 )
+# By their second argument: these make the kernel send a signal of the caller's choice to another process.
+_SIGNAL_OTHERS = {
+    (72, 25): (8, 10, 15),  # fcntl: F_SETOWN, F_SETSIG, F_SETOWN_EX
+    (16, 29): (0x8901, 0x8902),  # ioctl: FIOSETOWN, SIOCSPGRP
+}
 _CLONE_THREAD = 0x10000
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 
 # BPF instructions: code, and the fields of struct seccomp_data
 _LOAD, _EQUAL, _GREATER, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 _REFUSE, _ABSENT = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
 
@@ -137,7 +142,12 @@ def _instructions(architecture: Architecture, process_id: int) -> Iterator[bytes
         if number is not None:
             yield one(_EQUAL, number, false=1)
             yield one(_RETURN, _REFUSE)
-    # Those that depend on their first argument: each loads it, judges and ends.
+    # Those that depend on an argument: each loads it, judges and ends.
+    for row, commands in _SIGNAL_OTHERS.items():
+        yield from (one(_EQUAL, row[column], false=2 * len(commands) + 2), one(_LOAD, _SECOND_ARGUMENT))
+        for command in commands:
+            yield from (one(_EQUAL, command, false=1), one(_RETURN, _REFUSE))
+        yield one(_RETURN, _ALLOW)
     yield from (one(_EQUAL, _CLONE[column], false=4), one(_LOAD, _FIRST_ARGUMENT),
                 one(_ANY_BIT, _CLONE_THREAD, true=1), one(_RETURN, _REFUSE), one(_RETURN, _ALLOW))  # fmt: skip
     for number in (_KILL[column], _TGKILL[column]):

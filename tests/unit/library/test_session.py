@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,9 +17,12 @@ import msgpack
 import pytest
 
 import replay
-from replay.library.serving import VERSION, Client, Server, receive
+from replay.library.serving import MAXIMUM_CLIENTS, VERSION, Client, Server, receive
 from replay.library.session import Session
+from replay.run import template
 
+from ..engine.worker.test_confinement import attempts
+from ..engine.worker.test_confinement import pytestmark as needs_landlock
 from ..helpers.small_snapshots import HEAD
 from .test_replays import SLOW, WRONG
 
@@ -124,8 +129,6 @@ def test_the_worker_of_a_session_is_confined(
     increment_snapshot: Path, emulator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[bool] = []
-    from replay.run import template
-
     fork = template.Template.fork
     monkeypatch.setattr(
         template.Template, "fork",
@@ -135,6 +138,86 @@ def test_the_worker_of_a_session_is_confined(
         session.run()
         session.run(trust=True)
     assert seen == [True, False]
+
+
+def run_first(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """In the process that forks the workers, before it begins."""
+    first = f"exec({code!r}); ".replace("{", "{{").replace("}", "}}")
+    start, before, rest = template._BOOTSTRAP.partition("from replay.engine.template")
+    monkeypatch.setattr(template, "_BOOTSTRAP", start + first + before + rest)
+
+
+DESCRIPTORS = """
+def confine(*arguments):
+    genuine(*arguments)
+    from replay.errors import EngineError
+    import os
+    answers = attempts()
+    answers["sockets"] = [name for name in os.listdir("/proc/self/fd")
+                          if os.path.exists(f"/proc/self/fd/{name}")
+                          and os.readlink(f"/proc/self/fd/{name}").startswith("socket")]
+    raise EngineError(json.dumps(answers))
+
+confinement.confine = confine
+"""
+
+
+@needs_landlock
+def test_a_worker_of_a_session_has_no_way_out_and_none_to_what_forked_it(
+    increment_snapshot: Path, emulator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parent, which it tries to signal, trace and read, is the process that forks all workers."""
+    (tmp_path / "target").write_text("mine")
+    run_first(monkeypatch, attempts(tmp_path) + DESCRIPTORS)
+    with replay.open(increment_snapshot).session(driver=emulator, timing=False) as session:
+        for _ in range(2):
+            with pytest.raises(replay.errors.EngineError) as failed:
+                session.run()
+            answers = json.loads(failed.value.what)
+            assert answers.pop("sockets") == []
+            assert len(answers) == 16
+            assert {name: one for name, one in answers.items() if one not in ("EPERM", "EACCES")} == {}
+    assert (tmp_path / "target").read_text() == "mine"
+
+
+STARTS_A_PROGRAM = """
+import replay.engine.worker as worker
+
+def carry_out(*arguments):
+    import os, subprocess
+    with open(TARGET, "w") as file:
+        file.write(str(subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL).pid))
+    os._exit(3)
+
+worker.carry_out = carry_out
+"""
+
+
+def test_what_a_trusted_worker_of_a_session_started_ends_with_it(
+    increment_snapshot: Path, emulator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_first(monkeypatch, f"TARGET = {str(tmp_path / 'pid')!r}\n{STARTS_A_PROGRAM}")
+    with replay.open(increment_snapshot).session(driver=emulator, trust=True) as session:
+        with pytest.raises(replay.errors.WorkerError, match="ended with status 3"):
+            session.run()
+        status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/status")
+        for _ in range(100):  # killed, it ends a moment later
+            if ended := not status.exists() or "State:\tZ" in status.read_text():
+                break
+            time.sleep(0.05)
+        assert ended
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"[" * 100000])
+def test_what_is_no_message_of_a_worker_is_an_error(
+    increment_snapshot: Path, emulator: str, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    says = f"lambda request, messages, taken: os.write(messages._descriptor, {line!r} + b'\\n')"
+    run_first(monkeypatch, f"import os, replay.engine.worker as worker; worker.carry_out = {says}")
+    with replay.open(increment_snapshot).session(driver=emulator) as session:
+        for _ in range(2):
+            with pytest.raises(replay.errors.WorkerError, match="no message"):
+                session.run()
 
 
 @pytest.fixture
@@ -149,7 +232,9 @@ def server(increment_snapshot: Path, emulator: str, tmp_path: Path) -> Iterator[
     assert not at.exists()
 
 
-def test_clients_are_served(server: Path, candidates: dict[str, str]) -> None:
+def test_clients_are_served(
+    server: Path, candidates: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert server.stat().st_mode & 0o77 == 0
     with Client(server) as client, Client(server) as other:
         assert client.list() == ["increment.rsnap"]
@@ -162,6 +247,12 @@ def test_clients_are_served(server: Path, candidates: dict[str, str]) -> None:
         assert error.value.where == "other.rsnap"
         with pytest.raises(replay.errors.UsageError, match="no choice of a client"):
             client.run("increment.rsnap", trust=True)
+        with pytest.raises(replay.errors.UsageError, match="no choice of a client"):
+            client.run("increment.rsnap", env={"LD_PRELOAD": "/none/x.so"})
+        monkeypatch.chdir(server.parent)
+        for choice, value in (("driver", "/none/x"), ("ptxas", "/none/x"), ("driver", "slow.ptx")):
+            with pytest.raises(replay.errors.UsageError, match="no file that is executed"):
+                client.run("increment.rsnap", **{choice: value})
         with pytest.raises(replay.errors.UsageError, match="there is no choice 'speed'"):
             client.run("increment.rsnap", speed=3)
         for choices in (
@@ -211,3 +302,36 @@ def test_a_socket_that_is_in_use_is_refused(server: Path, increment_snapshot: Pa
     with pytest.raises(replay.errors.FileError):
         Client(server.parent / "other")
     assert isinstance(Session(increment_snapshot), Session)
+
+
+def test_only_what_a_killed_server_left_is_replaced(increment_snapshot: Path, tmp_path: Path) -> None:
+    at = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:  # of another program
+        other.bind(str(at))
+        with pytest.raises(replay.errors.UsageError, match="another server listens there"):
+            Server([increment_snapshot], at)
+        assert at.exists()
+    with Server([increment_snapshot], at):
+        at.unlink()
+        at.write_text("another's")
+    assert at.read_text() == "another's"
+
+
+def test_a_snapshot_whose_name_is_no_utf8_is_served(increment_snapshot: Path, tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"\xff.rsnap")
+    path.write_bytes(increment_snapshot.read_bytes())
+    with Server([path], tmp_path / "s") as running:
+        thread = threading.Thread(target=running.serve)
+        thread.start()
+        with Client(tmp_path / "s", 30) as client:
+            assert client.list() == [path.name]
+    thread.join(30)
+
+
+def test_a_client_too_many_is_told_so(server: Path) -> None:
+    with contextlib.ExitStack() as others:
+        for _ in range(MAXIMUM_CLIENTS):
+            others.enter_context(Client(server, 30)).list()
+        for _ in range(3):
+            with Client(server, 30) as client, pytest.raises(replay.errors.LimitError, match="32 clients"):
+                client.list()

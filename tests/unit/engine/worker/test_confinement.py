@@ -40,7 +40,7 @@ import replay.engine.confinement as confinement
 genuine = confinement.confine
 
 def attempts():
-    import ctypes, errno, json, os, socket
+    import ctypes, errno, fcntl, json, os, socket
     libc = ctypes.CDLL(None, use_errno=True)
 
     def answer(function):
@@ -63,6 +63,7 @@ def attempts():
         "socket": answer(lambda: socket.socket()),
         "ptrace": answer(lambda: libc.ptrace(16, os.getppid(), 0, 0)),
         "kill": answer(lambda: os.kill(os.getppid(), 0)),
+        "kill through a pipe": answer(lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, os.getppid())),
         "read the parent": answer(lambda: open(f"/proc/{os.getppid()}/environ").read()),
         "leave the group": answer(os.setsid),
         "outlive the parent": answer(lambda: libc.prctl(1, 0, 0, 0, 0)),
@@ -90,7 +91,7 @@ def test_the_confined_worker_starts_no_program_and_opens_no_file(
     with pytest.raises(EngineError) as failed:
         run_snapshot(replayable, RunOptions(driver=emulator, timeout_s=60))
     answers = json.loads(failed.value.what)
-    assert len(answers) == 15
+    assert len(answers) == 16
     assert {name: answer for name, answer in answers.items() if answer not in ("EPERM", "EACCES")} == {}
     assert (tmp_path / "target").read_text() == "mine"
 
@@ -98,7 +99,10 @@ def test_the_confined_worker_starts_no_program_and_opens_no_file(
 @pytest.mark.parametrize(
     ("left_out", "answers"),
     [
-        ("landlock.restrict = lambda *_: ''", {"execve": "EPERM", "socket": "EPERM", "read a file": "done"}),
+        (
+            "landlock.restrict = lambda *_: ''",
+            {"execve": "EPERM", "socket": "EPERM", "read a file": "done", "kill through a pipe": "EPERM"},
+        ),
         ("seccomp.restrict = lambda *_: ''", {"execve": "EACCES", "socket": "done", "read a file": "EACCES"}),
     ],
 )
@@ -209,11 +213,15 @@ SELF = 4321
 
 
 def judge(
-    architecture: seccomp.Architecture, number: int, argument: int = 0, audit: int | None = None
+    architecture: seccomp.Architecture,
+    number: int,
+    argument: int = 0,
+    audit: int | None = None,
+    second: int = 0,
 ) -> int:
     """What the filter answers to a system call."""
     data = struct.pack("<iI", number, architecture.audit if audit is None else audit) + struct.pack(
-        "<QQ", 0, argument
+        "<QQQ", 0, argument, second
     )
     code = [struct.unpack_from("<HBBI", seccomp.program(architecture, SELF), at)
             for at in range(0, len(seccomp.program(architecture, SELF)), 8)]  # fmt: skip
@@ -256,6 +264,14 @@ def test_the_filter_lets_threads_begin_and_a_process_signal_itself(machine: str)
     assert [judge(architecture, one, SELF + 1) for one in (kill, tgkill, prlimit)] == [EPERM] * 3
     assert judge(architecture, prlimit, 0) == ALLOW
     assert [judge(architecture, prctl, one) for one in (1, 15)] == [EPERM, ALLOW]
+    fcntl, ioctl = ((72, 16), (25, 29))[architecture.column]
+    assert [judge(architecture, fcntl, 3, second=one) for one in (8, 10, 15)] == [EPERM] * 3
+    assert [judge(architecture, fcntl, 8, second=one) for one in (3, 4, 1030)] == [ALLOW] * 3
+    assert [judge(architecture, ioctl, 3, second=one) for one in (0x8901, 0x8902, 0x5401)] == [
+        EPERM,
+        EPERM,
+        ALLOW,
+    ]
 
 
 HEADERS = (
