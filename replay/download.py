@@ -60,7 +60,7 @@ def downloaded(url: str, progress: Callable[[str], None] = lambda text: None) ->
         _forget(folder)
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.utime(target.parent)
-        if target.is_file() and _digest_of(target) == match[1]:
+        if target.is_file() and digest_of(target) == match[1]:
             return target
         _fetch(address, where, target, match[1], progress)
     except OSError as error:
@@ -108,7 +108,8 @@ def _forget(folder: Path) -> None:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def _digest_of(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal. Raises OSError."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while piece := file.read(_PIECE_BYTES):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ from typing import Any, Literal
 
 from replay import interrupts
 from replay.beside import SHARED
+from replay.download import digest_of
 from replay.errors import EngineError, FileError, ReplayError, UsageError, WorkerError
 from replay.fetching.whole import fetch
 from replay.inspection.folder import new_folder
@@ -94,8 +94,8 @@ def attach(
             _replay(made / name, sources, options, progress)
         command, notes = _command(sources, path.name, name, code, options)
         attached = Attached(
-            folder, _symptom(sources, options.symptom), name, (made / name).stat().st_size, _sha256(made / name), level,
-            redacted, proof, command, _needs_gpu(made / name, redacted, sources, progress), [],
+            folder, _symptom(sources, options.symptom), name, (made / name).stat().st_size, digest_of(made / name),
+            level, redacted, proof, command, _needs_gpu(made / name, redacted, sources, progress), [],
             [binary_line(item) for item in inside], kept + notes,
         )  # fmt: skip
         progress("writing")
@@ -227,7 +227,7 @@ def _files(
 
 
 def _file(path: Path, kind: Literal["snapshot", "part", "code", "page"]) -> AttachedFile:
-    return AttachedFile(path.name, kind, path.stat().st_size, _sha256(path))
+    return AttachedFile(path.name, kind, path.stat().st_size, digest_of(path))
 
 
 def split(path: Path, maximum_bytes: int) -> list[Path]:
@@ -250,11 +250,3 @@ def split(path: Path, maximum_bytes: int) -> list[Path]:
     except OSError as error:
         raise FileError.of(error, path, "free some space") from None
     return parts
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            digest.update(piece)
-    return digest.hexdigest()
