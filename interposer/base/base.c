@@ -1,5 +1,6 @@
 #include "base/base.h"
 
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -44,9 +45,10 @@ bool has_room_for(void **items, size_t item_bytes, size_t count, size_t *capacit
   return true;
 }
 
+// Not by nanosleep(), where a thread may be cancelled: the caller may hold a lock.
 void pause_briefly(void) {
   KEEP_ERRNO;
-  nanosleep(&(struct timespec){0, 20000}, NULL);
+  syscall(SYS_nanosleep, &(struct timespec){0, 20000}, NULL);
 }
 
 #ifdef LOSE_TIME

@@ -52,7 +52,7 @@ struct file_header {
 _Static_assert(sizeof(struct file_header) == 64, "FORMAT.md");
 _Static_assert(MAX_ATTACHMENTS *(INLINE_BYTES + 64) + 1024 < MAX_RECORD_BYTES, "call.h");
 
-static MUTEX(lock);
+static ZERO_IN_CHILD atomic_bool taken; // the lock
 static atomic_bool is_open;
 static char *directory_path;
 static char name_suffix[64]; // <pid>.bin, or <pid>.<n>.bin
@@ -78,6 +78,21 @@ const char *blobs_file_name(void) {
 }
 
 bool writer_is_open(void) { return atomic_load_explicit(&is_open, memory_order_relaxed); }
+
+// ---- the lock -----------------------------------------------------------------------------------
+
+enum { TRIES_BEFORE_PAUSE = 32 };
+
+// Not a mutex: a thread that waits for one sleeps in the kernel, and waking it costs more than several
+// records. Threads that wait for long, as for a half that is written, look again after a pause.
+static void take_lock(void) {
+  for (unsigned tries = 0; atomic_exchange_explicit(&taken, true, memory_order_acquire);)
+    while (atomic_load_explicit(&taken, memory_order_relaxed))
+      if (tries++ >= TRIES_BEFORE_PAUSE)
+        pause_briefly();
+}
+
+static void give_lock(void) { atomic_store_explicit(&taken, false, memory_order_release); }
 
 // ---- opening ------------------------------------------------------------------------------------
 
@@ -181,8 +196,9 @@ void stop_capture(const char *format, ...) {
   va_start(values, format);
   vsnprintf(reason, sizeof reason, format, values);
   va_end(values);
-  HOLD(lock);
+  take_lock();
   stop_with_lock(reason);
+  give_lock();
 }
 
 static const char *why(int error) {
@@ -235,9 +251,9 @@ static bool make_room(struct record *record, size_t whole) {
 
 bool begin_record_in(uint32_t window, struct record *record, enum record_kind kind, uint16_t function,
                      uint64_t call, size_t bytes) {
-  pthread_mutex_lock(&lock);
+  take_lock();
   if ((window != 0 && window != window_in_file) || !make_room(record, HEADER_BYTES + (bytes + 7) / 8 * 8)) {
-    pthread_mutex_unlock(&lock);
+    give_lock();
     return false;
   }
   record->cursor = record->start + HEADER_BYTES;
@@ -255,7 +271,7 @@ void put_bytes(struct record *record, const void *data, size_t bytes) {
 
 void end_record(struct record *record) {
   commit(record->start, (size_t)(record->cursor - record->start));
-  pthread_mutex_unlock(&lock);
+  give_lock();
 }
 
 void put_note(enum note code, uint16_t function, uint64_t call, const char *text, size_t bytes) {
@@ -300,9 +316,7 @@ static bool end_log(void) {
   return whole;
 }
 
-void close_writer(void) {
-  KEEP_ERRNO;
-  HOLD(lock);
+static void close_files(void) {
   if (atomic_exchange(&is_open, false))
     put_end_record(0);
   if (mapped == NULL)
@@ -315,6 +329,13 @@ void close_writer(void) {
               LOG_OFFSET - HALVES_OFFSET);
   close_file(&calls_file);
   close_file(&blobs_file);
+}
+
+void close_writer(void) {
+  KEEP_ERRNO;
+  take_lock();
+  close_files();
+  give_lock();
 }
 
 // The files stay the parent's; dropping the mapping and the descriptors leaves them as they are.
