@@ -9,7 +9,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from replay.compare.rounds import Observation, RoundLimits, Rounds, take_rounds
 from replay.compare.rows import (
@@ -27,6 +27,7 @@ from replay.compare.verdict import estimate, probability_of_chance
 from replay.errors import ReplayError
 from replay.images.demangle import demangle
 from replay.results import comparison
+from replay.results.run.timing import WindowCounters
 from replay.results.run.variant import KeptImage
 from replay.results.schema import RunResult
 from replay.run.parent import RunOptions, run_snapshot
@@ -53,6 +54,7 @@ class _SideState:
     processes: int = 0
     replays_s: float = 0.0
     launches: dict[int, list[float]] = field(default_factory=dict)  # call -> times of the rounds
+    counters: WindowCounters | None = None  # of its first replay
 
 
 def compare_windows(
@@ -131,6 +133,7 @@ def _compare_window(
                 options.run,
                 window=window.window,
                 caches="cold",
+                counters_where_possible=state.processes == 0,
                 environment={
                     **own_noise(2 * state.processes + (state.name == "B")),
                     **options.run.environment,
@@ -141,6 +144,7 @@ def _compare_window(
                 window.path, run, lambda text: progress(f"round {number}, {state.name}: {text}")
             )
             state.replays_s += state.result.wall_s
+            state.counters = state.counters or state.result.counters
             for launch in state.result.launch_times:
                 if launch.cold_ns is not None:
                     state.launches.setdefault(launch.call, []).append(launch.cold_ns)
@@ -162,8 +166,8 @@ def _compare_window(
             kept |= {item.digest: item for item in state.result.variant.kept}
     row = comparison.ComparedRow(
         kernel=kernels_text(window_a.kernels),
-        a=_side(window_a, a, states[0].result, [item.a for item in rounds.rounds]),
-        b=_side(window_b, b, states[1].result, [item.b for item in rounds.rounds]),
+        a=_side(window_a, a, states[0], [item.a for item in rounds.rounds]),
+        b=_side(window_b, b, states[1], [item.b for item in rounds.rounds]),
         verdict=rounds.judgement.verdict.value,
         time="GPU time" if first.timing is not None and first.timing.gpu is not None else "host time",
         source="measured" if first.timing is None else first.timing.source,
@@ -198,10 +202,12 @@ def own_noise(process: int) -> dict[str, str]:
 def _side(
     window: SnapshotWindow,
     options: SideOptions,
-    result: RunResult | None,
+    state: _SideState | None,
     observed: Sequence[Observation] = (),
 ) -> comparison.ComparedSide:
     side = comparison.ComparedSide(
         window.path.name, window.window, options.text, kernels=list(window.made_of)
     )
-    return side if result is None else described(side, result, observed)
+    if state is None or state.result is None:
+        return side
+    return replace(described(side, state.result, observed), counters=state.counters)

@@ -104,6 +104,7 @@ def described(
         time_ns=median([item.time_ns for item in observed]) if observed else None,
         cycles=median(cycles) if cycles else None,
         outputs=result.verification.verdict,
+        counters=result.counters,
         kernels=replayed(result.kernels, result.variant) or kernels_of(result.variant) or side.kernels,
     )
 

@@ -1,7 +1,13 @@
 """Where the code of two sides differs: PTX, machine code as the user's own disassembler shows it, and resources."""
 
 from replay.difference.code_files import CodeFiles
-from replay.difference.kernels import KernelDifference, differences, step_differences, variant_differences
+from replay.difference.kernels import (
+    KernelDifference,
+    differences,
+    source_difference,
+    step_differences,
+    variant_differences,
+)
 from replay.difference.listing import Listing
 
 __all__ = [
@@ -9,6 +15,7 @@ __all__ = [
     "KernelDifference",
     "Listing",
     "differences",
+    "source_difference",
     "step_differences",
     "variant_differences",
 ]

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from replay import images
 from replay.difference.code_files import Code, CodeFiles
-from replay.difference.listing import Listing, difference
+from replay.difference.listing import CodeLine, Listing, difference
 from replay.difference.machine import Disassembler
 from replay.difference.ptx import ptx_lines
 from replay.errors import ImageError, ReplayError
 from replay.images.cubin import machine_code, read_cubin
+from replay.images.demangle import demangle
 from replay.images.ptx import read_ptx
 from replay.results.bisection import Bisection, Step
 from replay.results.comparison import ComparedKernel, ComparedRow
-from replay.results.run.variant import VariantFacts
+from replay.results.run.timing import WindowCounters
+from replay.results.run.variant import KeptImage, VariantFacts
+from replay.timing.bounds import cost_of
 
+_COLD: Mapping[str, float] = {}
 MAXIMUM_KERNELS = 40  # of one comparison
 _RESOURCES = (
     ("registers", "registers"),
@@ -55,7 +59,33 @@ def differences(row: ComparedRow, files: CodeFiles) -> list[KernelDifference]:
 def _kernel(a: ComparedKernel, b: ComparedKernel, row: ComparedRow, files: CodeFiles) -> KernelDifference:
     sides = files.kernel(a, row.a.snapshot, row.a.variant), files.kernel(b, row.b.snapshot, row.b.variant)
     name = a.name if a.name == b.name else f"{a.name} and {b.name}"
-    return _compared(name, *sides)
+    return _compared(name, *sides, _heat(row.a.counters, a.name), _heat(row.b.counters, b.name))
+
+
+def _heat(counters: WindowCounters | None, kernel: str) -> dict[str, float]:
+    """The share of each line of PTX in all sectors and passes of a kernel, by its text."""
+    heat: dict[str, float] = {}
+    for counted in counters.kernels if counters is not None else ():
+        if kernel in (counted.kernel, demangle(counted.kernel)):
+            total = sum(map(cost_of, counted.accesses))
+            for access in counted.accesses if total else ():
+                text = " ".join(access.instruction.split())
+                heat[text] = heat.get(text, 0.0) + cost_of(access) / total
+    return heat
+
+
+def source_difference(row: ComparedRow, kept: Sequence[KeptImage]) -> tuple[Listing | None, str]:
+    """The sources that the sides' kernels were compiled from, as far as they were kept: their difference where both
+    are, and the text of B's, else of A's. "" where there is none."""
+    texts = {item.digest: item.source_text for item in kept if item.source_text}
+    found = [
+        next((texts[kernel.image] for kernel in side.kernels if kernel.image in texts), "")
+        for side in (row.a, row.b)
+    ]
+    if not all(found):
+        return None, found[1] or found[0]
+    a, b = ([CodeLine.of(line.rstrip(), None) for line in text.expandtabs(4).splitlines()] for text in found)
+    return difference("source", a, b), found[1]
 
 
 def variant_differences(facts: VariantFacts, files: CodeFiles) -> list[KernelDifference]:
@@ -90,23 +120,32 @@ def step_differences(result: Bisection, step: Step, files: CodeFiles) -> list[Ke
     return [replace(item, notes=[sides, *item.notes]) for item in found]
 
 
-def _compared(name: str, a: Code | str, b: Code | str) -> KernelDifference:
+def _compared(
+    name: str,
+    a: Code | str,
+    b: Code | str,
+    heat_a: Mapping[str, float] = _COLD,
+    heat_b: Mapping[str, float] = _COLD,
+) -> KernelDifference:
     if isinstance(a, str) or isinstance(b, str):
         notes = [f"{side}: {code}" for side, code in (("A", a), ("B", b)) if isinstance(code, str)]
         return KernelDifference(name, notes=notes)
     try:
-        return _both(name, a, b)
+        return _both(name, a, b, heat_a, heat_b)
     except ReplayError as error:
         return KernelDifference(name, notes=[str(error)])
 
 
-def _both(name: str, a: Code, b: Code) -> KernelDifference:
+def _both(
+    name: str, a: Code, b: Code, heat_a: Mapping[str, float], heat_b: Mapping[str, float]
+) -> KernelDifference:
     parts_a, parts_b = _parts(a), _parts(b)
     listings: list[Listing] = []
     notes: list[str] = []
     resources: list[tuple[str, str, str]] = []
     if pair := _pair("ptx", parts_a, parts_b, notes):
-        listing = difference("PTX", ptx_lines(pair[0], a.kernel), ptx_lines(pair[1], b.kernel))
+        sides = ptx_lines(pair[0], a.kernel), ptx_lines(pair[1], b.kernel)
+        listing = difference("PTX", *sides, heat_a=heat_a, heat_b=heat_b)
         listings.append(listing)
         if listing.same and pair[0].rstrip(b"\0\n") != pair[1].rstrip(b"\0\n"):
             notes.append("the PTX of this kernel is the same; the modules differ elsewhere, or only in names")

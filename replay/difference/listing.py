@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 MAXIMUM_EDITS = 1000  # the alignment takes time and room in proportion to their square
 SHOWN_LINES = 400
 SHOWN_OPCODES = 24
 CONTEXT_LINES = 3
+_COLD: Mapping[str, float] = {}
 LONGEST_LINE = 240
 
 Pair = tuple["int | None", "int | None"]
@@ -57,7 +58,7 @@ _OPCODE = re.compile(r"(?:@!?[\w%$]*\s+)?([A-Za-z][\w.:]*)(?=[\s;,]|\Z)(?!:)")
 class Listing:
     """What differs. lines: as of a unified difference, at most SHOWN_LINES; more: how many there would be beside.
     opcodes: (name, in A, in B) of those whose number differs, the largest change first. too_different: they were not
-    aligned."""
+    aligned. heat: of each of `lines`, its share of the kernel's sectors and passes, 0.0 where it is not known."""
 
     what: str
     count_a: int
@@ -68,6 +69,7 @@ class Listing:
     more: int = 0
     opcodes: list[tuple[str, int, int]] = field(default_factory=list)
     too_different: bool = False
+    heat: list[float] = field(default_factory=list)
 
     @property
     def same(self) -> bool:
@@ -87,9 +89,15 @@ class Listing:
 
 
 def difference(
-    what: str, a: Sequence[CodeLine], b: Sequence[CodeLine], compare_names: bool = True
+    what: str,
+    a: Sequence[CodeLine],
+    b: Sequence[CodeLine],
+    compare_names: bool = True,
+    heat_a: Mapping[str, float] = _COLD,
+    heat_b: Mapping[str, float] = _COLD,
 ) -> Listing:
-    """compare_names: False where the numbers of registers mean nothing, as in machine code."""
+    """compare_names: False where the numbers of registers mean nothing, as in machine code. heat_a, heat_b: how hot a
+    line is, by its text, from 0 to 1."""
     counts_a, counts_b = (Counter(line.opcode for line in side if line.opcode) for side in (a, b))
     both = ((name, counts_a[name], counts_b[name]) for name in counts_a | counts_b)
     changed = [item for item in both if item[1] != item[2]]
@@ -101,7 +109,8 @@ def difference(
     to_a = _matched(a, b, pairs)
     if compare_names:
         pairs = list(_split_renamed(a, b, pairs, to_a))
-    lines = list(_unified(a, b, pairs, to_a))
+    unified = list(_unified(a, b, pairs, to_a, heat_a, heat_b))
+    lines = [line for line, _ in unified]
     return Listing(
         what,
         len(a),
@@ -111,6 +120,7 @@ def difference(
         lines=lines[:SHOWN_LINES],
         more=max(0, len(lines) - SHOWN_LINES),
         opcodes=opcodes,
+        heat=[heat for _, heat in unified[:SHOWN_LINES]],
     )
 
 
@@ -187,10 +197,15 @@ def _split_renamed(
 
 
 def _unified(
-    a: Sequence[CodeLine], b: Sequence[CodeLine], pairs: Sequence[Pair], to_a: dict[str, str]
-) -> Iterator[str]:
-    """What differs with CONTEXT_LINES around it. Lines of B are written with the registers of A; a register that only B
-    has keeps its name, with a prime."""
+    a: Sequence[CodeLine],
+    b: Sequence[CodeLine],
+    pairs: Sequence[Pair],
+    to_a: dict[str, str],
+    heat_a: Mapping[str, float],
+    heat_b: Mapping[str, float],
+) -> Iterator[tuple[str, float]]:
+    """What differs with CONTEXT_LINES around it, and how hot each line is. Lines of B are written with the registers of
+    A; a register that only B has keeps its name, with a prime."""
     near = [False] * len(pairs)
     for place, (at, other) in enumerate(pairs):
         if at is None or other is None:
@@ -200,10 +215,11 @@ def _unified(
     for place, (at, other) in enumerate(pairs):
         if near[place]:
             if place == 0 or not near[place - 1]:
-                yield f"@ line {before_a + 1} of A, {before_b + 1} of B"
+                yield f"@ line {before_a + 1} of A, {before_b + 1} of B", 0.0
             if at is None and other is not None:
-                yield "+ " + b[other].written([to_a.get(name, name + "'") for name in b[other].names])
+                names = [to_a.get(name, name + "'") for name in b[other].names]
+                yield "+ " + b[other].written(names), heat_b.get(str(b[other]), 0.0)
             elif at is not None:
-                yield ("- " if other is None else "  ") + str(a[at])
+                yield ("- " if other is None else "  ") + str(a[at]), heat_a.get(str(a[at]), 0.0)
         before_a += at is not None
         before_b += other is not None

@@ -29,6 +29,7 @@ from replay.engine.program import Program
 from replay.engine.relocation.placement import MovedWords, placement
 from replay.engine.relocation.shift import change_census
 from replay.engine.session import (
+    ATTRIBUTE_BUS_BITS,
     ATTRIBUTE_L2_BYTES,
     ATTRIBUTE_MAJOR,
     ATTRIBUTE_MINOR,
@@ -39,7 +40,7 @@ from replay.engine.session import (
 from replay.engine.variants import read_changes
 from replay.errors import EngineError
 from replay.inspection.requirements import find_requirements
-from replay.outputs.comparison import BufferComparison
+from replay.outputs.comparison import BufferComparison, found_errors
 from replay.outputs.elements import TYPES
 from replay.outputs.tolerance import Tolerance
 from replay.planning.families import GRANULE_BYTES
@@ -60,6 +61,8 @@ from replay.timing.clocks import Clocks
 
 if TYPE_CHECKING:
     from replay.engine.checking.saving import OutputSaver
+
+MAXIMUM_ERROR_MAPS = 16  # buffers of a result that say where they differ
 
 
 def execute_request(
@@ -239,6 +242,7 @@ def device_facts(driver: Driver, device: int, ordinal: int) -> dict[str, Any]:
         "total_memory_bytes": driver.cuDeviceTotalMem_v2(device),
         "multiprocessors": attribute(ATTRIBUTE_MULTIPROCESSORS),
         "l2_cache_bytes": attribute(ATTRIBUTE_L2_BYTES),
+        "memory_bus_bits": attribute(ATTRIBUTE_BUS_BITS),
     }
 
 
@@ -278,7 +282,7 @@ def verification(
         buffers=len(verified.comparisons),
         compared_bytes=sum(item.compared_bytes for item in verified.comparisons),
         differing_bytes=sum(item.differing_bytes for item in different),
-        differences=[_difference(item) for item in different],
+        differences=[_difference(item, at < MAXIMUM_ERROR_MAPS) for at, item in enumerate(different)],
         results=verified.results,
         unverified=verified.unverified,
         reason=verified.reason,
@@ -300,7 +304,7 @@ def _tolerance(item: Tolerance | None) -> OutputTolerance | None:
     )
 
 
-def _difference(item: BufferComparison) -> OutputDifference:
+def _difference(item: BufferComparison, with_map: bool) -> OutputDifference:
     mismatches = [
         OutputMismatch(
             place.offset,
@@ -343,6 +347,7 @@ def _difference(item: BufferComparison) -> OutputDifference:
         ],
         within_tolerance=item.acceptable,
         tolerance=_tolerance(item.tolerance),
+        errors=found_errors(item) if with_map else [],
     )
 
 

@@ -12,12 +12,15 @@ from dataclasses import field
 from typing import Any
 
 from replay.outputs.elements import ElementType, Region, text, ulp_distances, values
+from replay.outputs.error_map import ErrorMap, relative_errors
 from replay.outputs.tolerance import Tolerance
 from replay.records import dataclass
+from replay.results.run.verification import OutputErrors
 
 FIRST_MISMATCHES = 4  # kept of each buffer
 MISMATCH_BYTES = 4  # shown of each, from its aligned offset, where no type is known
 GUESS_BYTES = 1 << 20  # of differing pieces, looked at for a guess of the element type
+MAXIMUM_MAPS = 8  # of one buffer
 MAXIMUM_TYPED = 64  # regions of one buffer of which differences are told apart
 
 # Below this, two floats are taken for the same computation in another order or rounding.
@@ -65,7 +68,7 @@ class FloatGuess:
 class RegionDifference:
     """How the elements of one region differ. special: pairs of which only one is NaN, or infinite. Distances are of
     the other pairs, relative ones of those that are not zeros: pairs of which 0 was expected. beyond: elements outside
-    of the tolerance."""
+    of the tolerance. map: where they differ."""
 
     region: Region
     elements: int = 0
@@ -75,13 +78,19 @@ class RegionDifference:
     special: int = 0
     beyond: int = 0
     zeros: int = 0
+    map: ErrorMap | None = None
 
-    def add(self, expected: bytes, actual: bytes, tolerance: Tolerance | None, nearby: bytes) -> None:
-        """Differing elements, one after another. nearby: all expected elements of the same piece."""
+    def add(
+        self, expected: bytes, actual: bytes, tolerance: Tolerance | None, nearby: bytes, places: Any = None
+    ) -> None:
+        """Differing elements, one after another. nearby: all expected elements of the same piece. places: which of the
+        region they are."""
         import numpy
 
         type_ = self.region.type
         a, b = values(expected, type_), values(actual, type_)
+        if self.map is not None and places is not None:
+            self.map.add(places, relative_errors(a, b), expected, actual)
         ulp = ulp_distances(expected, actual, type_)
         self.elements += len(a)
         if type_.kind == "float":
@@ -140,6 +149,7 @@ class BufferComparison:
     reading: Callable[[], Reading] = Reading
     regions: dict[Region, RegionDifference] = field(default_factory=dict)
     untyped_bytes: int = 0  # that differ, and of which no type is known
+    map: ErrorMap | None = None  # of those bytes
     _known: Reading | None = None
     _looked_at_bytes: int = 0
 
@@ -194,9 +204,10 @@ class BufferComparison:
         a, b = (numpy.frombuffer(data, numpy.uint8).reshape(-1, size) for data in (expected, actual))
         self.differing_bytes += int((a != b).sum())
         places = numpy.flatnonzero((a != b).any(axis=1))
-        found = self.regions.setdefault(region, RegionDifference(region))
+        found = self.regions.setdefault(region, RegionDifference(region, map=self._map_of(region)))
         assert self._known is not None
-        found.add(a[places].tobytes(), b[places].tobytes(), self._known.tolerance, expected)
+        first = (offset - region.start) // size
+        found.add(a[places].tobytes(), b[places].tobytes(), self._known.tolerance, expected, places + first)
         for place in places[: max(0, FIRST_MISMATCHES - len(self.mismatches))].tolist():
             at = offset + place * size
             self.mismatches.append(
@@ -210,6 +221,12 @@ class BufferComparison:
                 )
             )
 
+    def _map_of(self, region: Region) -> ErrorMap | None:
+        """None where the buffer has so many already."""
+        if len(self.regions) >= MAXIMUM_MAPS:
+            return None
+        return ErrorMap((region.end - region.start) // region.type.size_bytes)
+
     def _add_untyped(self, offset: int, expected: bytes, actual: bytes) -> None:
         if expected == actual:
             return
@@ -220,6 +237,10 @@ class BufferComparison:
         )
         self.differing_bytes += len(different)
         self.untyped_bytes += len(different)
+        if self.map is None:
+            self.map = ErrorMap(self.size_bytes)
+        nothing = numpy.zeros(len(different))
+        self.map.add(offset + different, nothing, bytes(len(different)), bytes(len(different)))
         for position in different:
             if len(self.mismatches) >= FIRST_MISMATCHES:
                 break
@@ -243,6 +264,23 @@ class BufferComparison:
                 )
             else:
                 self.guess = None
+
+
+def found_errors(item: BufferComparison) -> list[OutputErrors]:
+    """Where its elements differ, region by region, then the bytes of no known type."""
+    found = []
+    for region, difference in item.regions.items():
+        if difference.map is not None and difference.map.worst is not None:
+            error, element, expected, actual = difference.map.worst
+            found.append(
+                OutputErrors(
+                    region.type.name, region.start, difference.map.elements, difference.map.cell_elements,
+                    *difference.map.cells(), element, error, text(expected, region.type), text(actual, region.type),
+                )
+            )  # fmt: skip
+    if item.map is not None:
+        found.append(OutputErrors("", 0, item.map.elements, item.map.cell_elements, *item.map.cells()))
+    return found
 
 
 def _largest(numbers: Any) -> float:

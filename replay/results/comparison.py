@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Literal
 
 from replay.records import dataclass
+from replay.results.run.timing import WindowCounters
 from replay.results.run.variant import CompiledKernel, KeptImage
 
 FORMAT = "replay.comparison/1"
@@ -35,7 +36,7 @@ class ComparedLaunch:
 class ComparedSide:
     """One side of one row. variant: what was changed from the snapshot, "" nothing. time_ns: median over
     the rounds of the medians of their samples; None when nothing was measured. cycles: the same in SM cycles, None
-    where they are not known."""
+    where they are not known. counters: of one replay on the CPU driver; None where nothing was counted."""
 
     snapshot: str
     window: int | None
@@ -48,6 +49,7 @@ class ComparedSide:
     outputs: str = ""
     kernels: list[ComparedKernel] = field(default_factory=list)
     cycles: float | None = None
+    counters: WindowCounters | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from replay.records import dataclass
+from replay.results.run.timing import AccessCounters
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class DumpedLaunch:
 class EmulatorCounters:
     """What the built-in CPU driver counted in one launch. process: its id. launch: number in the process, from 0.
     kernel: mangled. grid, block: x, y, z. dynamic_shared_bytes: of a block. ok: it ended well; otherwise counters is
-    empty. counters: names as in docs/cpu-driver.md."""
+    empty. counters: names as in docs/cpu-driver.md. parts_ns: what the time is made of. accesses: the dearest first;
+    of the first 4,096 launches of a process."""
 
     process: int
     launch: int
@@ -51,6 +53,8 @@ class EmulatorCounters:
     ok: bool
     modelled_ns: int
     counters: dict[str, int]
+    parts_ns: dict[str, float]
+    accesses: list[AccessCounters]
 
 
 @dataclass(frozen=True)

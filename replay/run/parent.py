@@ -49,6 +49,7 @@ class RunOptions:
     """How to replay. timing: None for verification only. timeout_s: without a sign of progress from the worker.
 
     expand_graphs: launch graphs node by node. counters: what the built-in CPU driver counts; another driver is refused.
+    counters_where_possible: the same, but another driver counts nothing.
     window: number of the one to replay, in a snapshot that has several. caches: with which the window is timed.
     serialize: also run the work of its streams one after another. profile: replay once, for a profiler; timing is None.
     relocate: whether memory may be elsewhere where its captured address cannot be reserved.
@@ -70,6 +71,7 @@ class RunOptions:
     best_effort: bool = False
     expand_graphs: bool = False
     counters: bool = False
+    counters_where_possible: bool = False
     window: int | None = None
     caches: Literal["both", "cold", "hot"] = "both"
     serialize: bool = False
@@ -139,7 +141,7 @@ def run_snapshot(
         "relocate": False,
         "must_stay": not options.relocate,
         "hold": True,
-        "counters": options.counters,
+        "counters": options.counters or (options.counters_where_possible and driver.emulated),
         "window": options.window,
         "shift": options.shift,
         "variables": [[item.address, item.size_bytes] for item in ranges if is_global(item)]

@@ -47,8 +47,7 @@ const cost::MatrixRates &rates_of(int sm) {
 
 } // namespace
 
-uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, const GridShape &grid,
-                   uint32_t multiprocessors, uint64_t launch_number) {
+KernelTime parts_of_time(const LaunchCounters &counters, const GridShape &grid, uint32_t multiprocessors) {
   uint64_t blocks = std::max<uint64_t>(grid.blocks, 1);
   // Blocks do equal work, so the multiprocessor with the most of them ends last: it has this share of all.
   uint64_t most_blocks = (blocks + multiprocessors - 1) / multiprocessors;
@@ -81,7 +80,11 @@ uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, co
   double latency =
       cost::memory_latency_ns * static_cast<double>(requests) * share / (warps * cost::requests_of_a_warp);
   double start = cost::block_ns * static_cast<double>(most_blocks);
-  double total = cost::launch_ns + start + std::max({compute, matrix, shared, memory, latency});
+  return {cost::launch_ns, start, compute, matrix, shared, memory, latency};
+}
+
+uint64_t kernel_ns(const std::string &kernel, const KernelTime &time, uint64_t launch_number) {
+  double total = time.launch + time.blocks + time.work();
   const auto &slowdown = settings().slowdown;
   if (slowdown.kernel && std::regex_search(kernel, *slowdown.kernel))
     total *= slowdown.factor;

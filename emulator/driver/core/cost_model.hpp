@@ -4,6 +4,7 @@
 
 #include "exec/interface/counters.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -50,10 +51,29 @@ struct GridShape {
   uint32_t resident_blocks = 1; // that fit on one multiprocessor at once
 };
 
+// What a launch's time is made of, in nanoseconds: its start, that of its blocks, and the largest of the
+// others.
+struct KernelTime {
+  double launch = 0, blocks = 0;
+  double compute = 0, matrix = 0, shared = 0, memory = 0, latency = 0;
+  double work() const { return std::max({compute, matrix, shared, memory, latency}); }
+};
+KernelTime parts_of_time(const LaunchCounters &counters, const GridShape &grid, uint32_t multiprocessors);
+
+// Calls f(name, nanoseconds) for every part.
+template <typename Function> void visit(const KernelTime &time, Function f) {
+  f("launch", time.launch);
+  f("blocks", time.blocks);
+  f("compute", time.compute);
+  f("matrix", time.matrix);
+  f("shared", time.shared);
+  f("memory", time.memory);
+  f("latency", time.latency);
+}
+
 // Modelled time of one launch in nanoseconds, with REPLAY_EMULATOR_SLOWDOWN and _NOISE applied.
 // `launch_number` counts the launches of the process from 0 and picks the noise.
-uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, const GridShape &grid,
-                   uint32_t multiprocessors, uint64_t launch_number);
+uint64_t kernel_ns(const std::string &kernel, const KernelTime &time, uint64_t launch_number);
 
 // Modelled time of a copy; over the host link when either side is host memory.
 uint64_t copy_ns(uint64_t bytes, bool over_host_link);

@@ -144,6 +144,7 @@ Outcome KernelOperation::run(uint64_t number) const {
   request.deferred = settings().deferred;
   request.deferred_seed = settings().deferred_seed;
   request.record_touched = !settings().touched.empty();
+  request.record_costs = !settings().counters.empty() && number < launches_with_costs;
   std::shared_ptr<MemoryMap> memory;
   {
     Lock lock(driver().mutex);
@@ -157,8 +158,9 @@ Outcome KernelOperation::run(uint64_t number) const {
   auto threads = static_cast<uint32_t>(volume(shape.block));
   GridShape grid{volume(shape.grid), (threads + 31) / 32,
                  blocks_per_multiprocessor(*function, where->device, threads, shape.dynamic_shared_bytes)};
-  uint64_t modelled_ns = kernel_ns(name, result.counters, grid, request.multiprocessors, number);
-  append_counters(name, request, result, number, modelled_ns);
+  KernelTime time = parts_of_time(result.counters, grid, request.multiprocessors);
+  uint64_t modelled_ns = kernel_ns(name, time, number);
+  append_counters(name, request, result, number, time, modelled_ns);
   append_touched(name, result);
   return {error_of(result.status), modelled_ns};
 }

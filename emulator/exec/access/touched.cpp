@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exec/access/access_costs.hpp"
 #include "exec/block/cluster.hpp"
 
 namespace emulator {
@@ -47,6 +48,10 @@ void note_touched(Warp &w, const Instruction *i, uint64_t address, uint64_t byte
 
 void note_reach(Warp &w, const Instruction *i, const Reach &reach, const uint64_t *addresses, uint32_t bytes,
                 AccessKind kind) {
+  if (w.launch->request->record_costs)
+    end_cost(w, i, kind);
+  if (!w.launch->request->record_touched)
+    return;
   uint64_t lowest = reach.lowest + static_cast<uint64_t>(i->immediate);
   for (uint32_t lanes = reach.active; lanes; lanes &= lanes - 1) {
     uint32_t l = first_lane(lanes);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/interface/access_costs.hpp"
 #include "exec/interface/counters.hpp"
 #include "exec/interface/image.hpp"
 #include "exec/interface/touched.hpp"
@@ -88,6 +89,8 @@ struct LaunchRequest {
   uint64_t stack_bytes = 0;       // of a thread, for recursion and alloca, if it is more than there is anyway
   bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE, facts in docs/cpu-driver.md
   bool record_touched = false;    // REPLAY_EMULATOR_TOUCHED
+  bool record_costs = false;      // of each access: REPLAY_EMULATOR_COUNTERS
+  bool takes_notes() const { return record_touched || record_costs; }
   // Receives what printf prints, one call a thread, with the bytes it takes in the device's buffer. Without
   // one it goes to stdout at once.
   std::function<void(std::string text, size_t buffer_bytes)> print;
@@ -110,7 +113,10 @@ struct LaunchResult {
   std::string message;               // kernel, PTX line, block, thread, address; empty when ok
   LaunchCounters counters;           // meaningful when status is ok
   Touched touched;                   // with LaunchRequest::record_touched
-  std::vector<uint32_t> text_checks; // likewise: CRC-32 of each text of the module, which lines are of
+  AccessCosts costs;                 // with LaunchRequest::record_costs
+  std::vector<NamedAccess> accesses; // the dearest of them
+  std::vector<uint32_t>
+      text_checks; // with record_touched: CRC-32 of each text of the module, which lines are of
 };
 
 } // namespace emulator

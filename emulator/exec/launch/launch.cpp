@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "exec/access/access_costs.hpp"
 #include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
 #include "exec/launch/alone.hpp"
@@ -50,6 +51,7 @@ struct Outcome {
   Fault fault{LaunchStatus::ok, ""};
   LaunchCounters counters;
   Touched touched;
+  AccessCosts costs;
   std::vector<DeviceLaunch> device_launches;
 
   // The failure of the lowest block counts, so that the message does not depend on the number of threads.
@@ -64,6 +66,7 @@ struct Outcome {
     std::lock_guard<std::mutex> hold(lock);
     emulator::add(counters, counters_of(worker));
     emulator::add(touched, worker.touched);
+    emulator::add(costs, costs_of(worker));
   }
 };
 
@@ -87,6 +90,8 @@ Worker make_worker(const Launch &launch) {
   worker.launch = &launch;
   worker.ranges.resize(launch.program->sites + 1);
   worker.executed.resize(launch.program->accounts.size());
+  if (launch.request->record_costs)
+    worker.costs.resize(launch.program->code.size());
   return worker;
 }
 
@@ -218,6 +223,7 @@ LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
   LaunchResult result;
   result.counters = outcome.counters;
   result.touched = std::move(outcome.touched);
+  result.costs = std::move(outcome.costs);
   launched = std::move(outcome.device_launches);
   result.status = outcome.fault.status;
   result.message = outcome.fault.message;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "exec/access/access_costs.hpp"
 #include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
 #include "exec/control/services.hpp"
@@ -191,6 +192,7 @@ LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchReques
   std::vector<DeviceLaunch> launched;
   LaunchResult result = run(*program, request, memory, launched);
   run_launched(launched, request, memory, result);
+  result.accesses = dearest(result.costs, module_->text());
   if (request.record_touched)
     for (const ptx::Text &text : module_->text().texts)
       result.text_checks.push_back(crc32(text.text));
@@ -221,6 +223,7 @@ void PlacedInstance::run_launched(const std::vector<DeviceLaunch> &launched, con
       run_launched(next, request, memory, child);
       add(result.counters, child.counters);
       add(result.touched, child.touched);
+      add(result.costs, child.costs);
       result.status = child.status;
       result.message = std::move(child.message);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "exec/access/access.hpp"
+#include "exec/access/access_costs.hpp"
 #include "exec/access/touched.hpp"
 #include "exec/operations/counting.hpp"
 #include "exec/operations/shapes.hpp"
@@ -204,20 +205,22 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     if (!(slots.known >> i->known_slot & 1) || found->active != w.active) {
       slots.settle(i->slot, *w.counters);
       find_reach(w, i, *found, at, bytes);
-      slots.set_known(i->slot, found->pattern != Pattern::far_apart && !w.launch->request->record_touched);
+      slots.set_known(i->slot, found->pattern != Pattern::far_apart && !w.launch->request->takes_notes());
     }
   } else {
     find_reach(w, i, fresh, at, bytes);
   }
   Reach &r = *found;
   bool write = kind != AccessKind::load;
+  if (w.launch->request->takes_notes()) [[unlikely]]
+    begin_cost(w, kind);
   if (r.pattern == Pattern::far_apart) {
     for (u32 lanes = r.active; lanes; lanes &= lanes - 1)
       at.address[__builtin_ctz(lanes)] += static_cast<u64>(i->immediate);
     check_lanes(w, i, r, at.address, bytes, write);
     if (i->space == ptx::Space::global || i->space == ptx::Space::generic)
       emulator::count_global(w, at.address, r.active, bytes, kind);
-    if (w.launch->request->record_touched) [[unlikely]]
+    if (w.launch->request->takes_notes()) [[unlikely]]
       note_reach(w, i, r, at.address, bytes, kind);
     return r;
   }
@@ -262,13 +265,13 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     local = is_remote_shared(w, lowest);
   }
 #endif
-  if (w.launch->request->record_touched) [[unlikely]]
-    note_reach(w, i, r, nullptr, bytes, kind);
   bool global = i->space == ptx::Space::global || (generic && !shared && !local);
   if (shared)
     count_shared(w, cost_of_shared(r, lowest, bytes, kind == AccessKind::atomic), kind);
   else if (global)
     count_global(w, r, lowest, bytes, kind);
+  if (w.launch->request->takes_notes()) [[unlikely]]
+    note_reach(w, i, r, nullptr, bytes, kind);
   if (i->slot != 0 && inside &&
       (shared ? kind != AccessKind::atomic && costs_alike_everywhere(r, bytes) : global)) {
     r.checked = r.active;

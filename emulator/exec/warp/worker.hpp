@@ -52,6 +52,13 @@ struct Executed {
   uint64_t threads = 0;
 };
 
+// What one instruction cost so far, in launches that ask for it.
+struct NotedCost {
+  GlobalCounters global;
+  SharedCounters shared = {};
+  AccessKind kind = AccessKind::load;
+};
+
 // A grid that a kernel launches.
 struct DeviceLaunch {
   const ptx::Function *kernel = nullptr;
@@ -75,6 +82,8 @@ struct Worker {
   std::unordered_map<uint64_t, uint32_t> device_errors;         // the last of each thread that has one
   uint64_t next_cluster = 0; // to begin, where they begin in order; kernels may take some out of the launch
   Touched touched;           // where the launch asks for it
+  std::vector<NotedCost> costs; // likewise, beside the program's code
+  NotedCost before;             // what had been counted when the access now under way began
   // What handles stood for when they were first used in this launch.
   std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;
   std::unordered_map<uint64_t, std::shared_ptr<const Surface>> surfaces;

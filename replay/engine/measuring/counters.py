@@ -7,10 +7,20 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from replay.errors import EngineError
-from replay.results.run.timing import KernelCounters, WindowCounters
+from replay.results.run.timing import AccessCounters, KernelCounters, WindowCounters
+from replay.snapshot.schema import from_wire
 
 SETTING = "REPLAY_EMULATOR_COUNTERS"
 SCHEMA = "replay.emulator.counters/1"
+MAXIMUM_ACCESSES = 64  # of each kernel
+_FIGURES = [
+    f"{space}_{what}"
+    for space, names in (
+        ("global", ("requests", "bytes", "sectors", "least_sectors")),
+        ("shared", ("requests", "bytes", "wavefronts", "bank_conflicts")),
+    )
+    for what in names
+]
 
 
 def read_counters(path: Path, replays: int) -> WindowCounters:
@@ -45,6 +55,7 @@ def summed(launches: Iterable[dict[str, object]]) -> WindowCounters:
 
 def _sum(name: str, items: list[dict[str, object]]) -> KernelCounters:
     counters: dict[str, int] = {}
+    parts_ns: dict[str, float] = {}
     modelled_ns = 0
     for item in items:
         time_ns, counted = item["modelled_ns"], item["counters"]
@@ -53,4 +64,29 @@ def _sum(name: str, items: list[dict[str, object]]) -> KernelCounters:
         modelled_ns += time_ns
         for key, value in counted.items():
             counters[key] = counters.get(key, 0) + int(value)
-    return KernelCounters(name, len(items), modelled_ns, counters)
+        told = item.get("parts_ns", {})
+        assert isinstance(told, dict)
+        for key, value in told.items():
+            parts_ns[key] = parts_ns.get(key, 0.0) + float(value)
+    if not name:  # of all kernels together: their lines have nothing in common
+        return KernelCounters(name, len(items), modelled_ns, counters, parts_ns)
+    with_accesses = [item for item in items if item.get("accesses")]
+    return KernelCounters(
+        name, len(items), modelled_ns, counters, parts_ns, _accesses(with_accesses), len(with_accesses)
+    )
+
+
+def _accesses(items: list[dict[str, object]]) -> list[AccessCounters]:
+    """The dearest lines of one kernel, summed over its launches."""
+    sums: dict[tuple[object, ...], dict[str, object]] = {}
+    for item in items:
+        accesses = item["accesses"]
+        assert isinstance(accesses, list)
+        for access in accesses:
+            key = (access["text"], access["ptx_line"], access["kind"])
+            text = " ".join(str(access["instruction"]).split())
+            sum_ = sums.setdefault(key, {**access, **dict.fromkeys(_FIGURES, 0), "instruction": text})
+            for figure in _FIGURES:
+                sum_[figure] += access[figure]
+    found = [from_wire(AccessCounters, item) for item in sums.values()]
+    return sorted(found, key=lambda item: -item.global_sectors - item.shared_wavefronts)[:MAXIMUM_ACCESSES]

@@ -24,6 +24,7 @@ from replay.results.explanation import Explained
 from replay.results.run.timing import Timing
 from replay.results.schema import RunResult
 from replay.text import duration, number, shown, size, some
+from replay.timing.bounds import bound_of
 
 _LAUNCHES = 3
 
@@ -84,6 +85,9 @@ def _verdict(result: RunResult) -> str:
 def _evidence(result: RunResult) -> Iterator[str]:
     for timing in _timings(result):
         yield from _times(timing)
+    for kernel in result.counters.kernels[:_LAUNCHES] if result.counters is not None else ():
+        if (bound := bound_of(kernel)) is not None:
+            yield f"{shown(demangle(kernel.kernel), 80)} {bound.sentence}"
     fidelity = result.fidelity
     if fidelity is not None and fidelity.deviation is not None:
         inside = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -54,11 +55,48 @@ class Key:
 
 
 @dataclass(frozen=True)
+class CodeCell:
+    """One line of one side."""
+
+    text: str
+    heat: str = ""
+
+
+@dataclass(frozen=True)
 class Listing:
-    """Lines of a difference. Each begins with "+", "-", "@" or a blank."""
+    """Lines of a difference. Each begins with "+", "-", "@" or a blank. heat: a share of each, "" where it is none."""
 
     title: str
     lines: list[str]
+    heat: Sequence[str] = ()
+
+    @property
+    def sides(self) -> list[tuple[str, CodeCell, CodeCell]]:
+        """Rows of two sides: kind (same, changed, place), left, right. Empty where nothing differs."""
+        if not any(line[:1] in ("+", "-") for line in self.lines):
+            return []
+        rows: list[tuple[str, CodeCell, CodeCell]] = []
+        removed: list[CodeCell] = []
+        added: list[CodeCell] = []
+
+        def flush() -> None:
+            rows.extend(("changed", *pair) for pair in zip_longest(removed, added, fillvalue=CodeCell("")))
+            removed.clear()
+            added.clear()
+
+        for line, heat in zip_longest(self.lines, self.heat, fillvalue=""):
+            cell = CodeCell(line[2:], heat)
+            if line.startswith("-"):
+                if added:
+                    flush()
+                removed.append(cell)
+            elif line.startswith("+"):
+                added.append(cell)
+            else:
+                flush()
+                rows.append(("place", cell, CodeCell("")) if line.startswith("@") else ("same", cell, cell))
+        flush()
+        return rows
 
 
 @dataclass

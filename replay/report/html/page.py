@@ -15,7 +15,7 @@ from markupsafe import Markup
 from replay import __version__
 from replay.harmless import visible
 from replay.privacy import without_places
-from replay.report.html.comparison import comparison_section
+from replay.report.html.compared import comparison_section
 from replay.report.html.findings import bisection_section, check_section, history_section
 from replay.report.html.model import Section
 from replay.report.html.plots import draw, points_for_each
@@ -34,7 +34,7 @@ def sections_of(sources: Sources) -> list[Section]:
         *(bisection_section(item, sources.code) for item in sources.bisections),
         *(check_section(item) for item in sources.checks),
         *(history_section(item) for item in sources.histories),
-        *(result_section(item, sources.code) for item in sources.results),
+        *(result_section(item, sources.code, sources.results) for item in sources.results),
     ]
 
 

@@ -34,7 +34,8 @@ class DriverFacts:
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """The device that executed it. clocks: what NVML said, empty when unavailable; clocks_unavailable: why."""
+    """The device that executed it. clocks: what NVML said, empty when unavailable; clocks_unavailable: why.
+    memory_bus_bits: width of the bus to its memory, 0 where it is not known."""
 
     ordinal: int
     name: str
@@ -45,6 +46,7 @@ class DeviceFacts:
     l2_cache_bytes: int = 0
     clocks: dict[str, int | str] = field(default_factory=dict)
     clocks_unavailable: str = ""
+    memory_bus_bits: int = 0
 
 
 @dataclass(frozen=True)

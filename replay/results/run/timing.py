@@ -186,13 +186,40 @@ class Fidelity:
 
 
 @dataclass(frozen=True)
+class AccessCounters:
+    """What one load, store or atomic operation of a kernel's PTX cost. text: which of the texts of its module;
+    ptx_line: in it. instruction: as it stands there, its first 160 characters. file, line: in the source, "" and 0
+    where the PTX does not say; without folders. Figures as in docs/cpu-driver.md."""
+
+    kind: Literal["load", "store", "atomic"]
+    instruction: str
+    file: str
+    text: int
+    ptx_line: int
+    line: int
+    global_requests: int = 0
+    global_bytes: int = 0
+    global_sectors: int = 0
+    global_least_sectors: int = 0
+    shared_requests: int = 0
+    shared_bytes: int = 0
+    shared_wavefronts: int = 0
+    shared_bank_conflicts: int = 0
+
+
+@dataclass(frozen=True)
 class KernelCounters:
-    """What the built-in CPU driver counted in all launches of one kernel. counters: names as in docs/cpu-driver.md."""
+    """What the built-in CPU driver counted in all launches of one kernel. counters: names as in docs/cpu-driver.md.
+    parts_ns: what its modelled time is made of, by the names there; empty in older results. accesses: the dearest
+    first, of the first launches (launches_by_access of them)."""
 
     kernel: str
     launches: int
     modelled_ns: int
     counters: dict[str, int] = field(default_factory=dict)
+    parts_ns: dict[str, float] = field(default_factory=dict)
+    accesses: list[AccessCounters] = field(default_factory=list)
+    launches_by_access: int = 0
 
 
 @dataclass(frozen=True)

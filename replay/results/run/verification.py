@@ -28,6 +28,26 @@ class OutputMismatch:
 
 
 @dataclass(frozen=True)
+class OutputErrors:
+    """Where the elements of a stretch differ, and how far. elements: in the stretch, of dtype; bytes where dtype is "".
+    It is cut into cells of cell_elements elements. cells: which of them hold differing elements, from 0; differing: how
+    many; largest: the largest error, |a - b| / max(|a|, |b|), 2 where one side alone is NaN or infinite; 0 for bytes.
+    worst_element: the one with the largest error, with both values; -1 for bytes."""
+
+    dtype: str
+    offset_bytes: int
+    elements: int
+    cell_elements: int
+    cells: list[int]
+    differing: list[int]
+    largest: list[float]
+    worst_element: int = -1
+    worst_error: float = 0.0
+    worst_expected: str = ""
+    worst_actual: str = ""
+
+
+@dataclass(frozen=True)
 class OutputElements:
     """How differing elements of one type differ, in one stretch of a buffer from offset_bytes on.
 
@@ -68,7 +88,7 @@ class OutputTolerance:
 class OutputDifference:
     """One buffer that differs. guess_*: how far the values are apart if they are floats; a guess from the bytes
     alone, of those whose type is not known. elements: of those whose type is known. tolerance: of this buffer, None
-    where every bit must agree."""
+    where every bit must agree. errors: where they differ; of the first buffers only."""
 
     label: str
     address: int
@@ -82,6 +102,7 @@ class OutputDifference:
     elements: list[OutputElements] = field(default_factory=list)
     within_tolerance: bool = False
     tolerance: OutputTolerance | None = None
+    errors: list[OutputErrors] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def test_every_part_says_when_there_is_nothing(tmp_path):
     text = checked(page_of(tmp_path, make_result(timing=None))).text
     assert "Nothing was timed." in text
     assert "outputs match" in text
-    assert "Counters" not in text  # a GPU counts nothing that replay could ask for
+    assert "name its result beside this one" in text  # a GPU counts nothing that replay could ask for
     assert "--counters" in checked(page_of(tmp_path, modelled())).text
 
 

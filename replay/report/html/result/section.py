@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from replay.difference import CodeFiles, variant_differences
 from replay.images.demangle import demangle
@@ -12,7 +12,7 @@ from replay.report.code import sources_of
 from replay.report.commands import result_commands
 from replay.report.html.code import code_section, source_section
 from replay.report.html.model import Key, Section, Table
-from replay.report.html.result.counted import counters_part
+from replay.report.html.result.counted import bound_sentences, counters_parts
 from replay.report.html.result.outputs import outputs_part
 from replay.report.html.result.times import time_part, timings_of
 from replay.results.schema import RunResult
@@ -22,8 +22,9 @@ from replay.timing.density import median_interval
 SHOWN_NOTES = 10
 
 
-def result_section(result: RunResult, files: CodeFiles) -> Section:
-    """Everything that the result holds, the code of a variant beside the captured one included."""
+def result_section(result: RunResult, files: CodeFiles, beside: Sequence[RunResult] = ()) -> Section:
+    """Everything that the result holds, the code of a variant beside the captured one included. beside: other results
+    of the report, which may have counted what this one did not."""
     verdict = {"match": "PASS", "wrong": "WRONG"}.get(result.verification.verdict, "UNSURE")
     if result.verification.fault is not None and result.verification.passes:
         verdict = "FAULT"
@@ -32,9 +33,11 @@ def result_section(result: RunResult, files: CodeFiles) -> Section:
     section = Section(f"{title}: {run_text.outputs(result)}", verdict)
     if result.driver.emulated:
         section.lines.append(MODELLED)
+    if result.counters is not None:
+        section.lines += list(bound_sentences(result.counters))[:1]
     section.key = list(_key(result))
     section.tables.append(("Where and of what", _facts(result)))
-    section.parts = [time_part(result), outputs_part(result), *counters_part(result)]
+    section.parts = [time_part(result), outputs_part(result), *counters_parts(result, beside)]
     section.notes += [shown(text, 400) for text in result.notes[:SHOWN_NOTES]]
     if result.variant is not None:
         section.details += map(code_section, variant_differences(result.variant, files))

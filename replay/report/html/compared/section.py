@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from replay.difference import CodeFiles, differences
 from replay.report import compare as compare_text
 from replay.report.code import code_advice
 from replay.report.commands import comparison_commands
-from replay.report.html.code import code_section
-from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, Section, Table, facts, more, scale, worst
+from replay.report.html.code import code_section, compared_source_section
+from replay.report.html.compared.counted import counted_parts
+from replay.report.html.compared.densities import densities
+from replay.report.html.compared.intervals import intervals
+from replay.report.html.compared.waterfall import waterfall
+from replay.report.html.model import (
+    MAXIMUM_DETAILS,
+    MAXIMUM_ROWS,
+    Key,
+    Section,
+    Table,
+    facts,
+    more,
+    scale,
+    worst,
+)
 from replay.report.html.plots import Curve, Panel, Plot
 from replay.results.comparison import ComparedRound, ComparedRow, Comparison
+from replay.results.run.variant import KeptImage
 from replay.text import MODELLED, duration, number, percent, shown
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "FASTER", "SAME")
@@ -28,9 +43,13 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
     )
     if any(row.source == "modelled" for row in result.rows):
         section.lines.append(MODELLED)
-    section.tables.append(("", _facts(result)))
+    section.key = list(_key(result))
+    if where := _where(result):
+        section.lines.insert(0, where)
     if differences := list(_environment(result)):
         section.tables.append(("What differs between the sides", Table(["", "A", "B"], differences)))
+    if (drawn := intervals(result.rows, result.minimum_effect)) is not None:
+        section.drawings.append(drawn)
     rows = Table(["kernel", "A", "B", "B / A", "interval", "rounds", "verdict", "why"])
     for row in result.rows[:MAXIMUM_ROWS]:
         rows.rows.append([
@@ -50,7 +69,7 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
     section.notes += [*_totals(result), *(shown(text) for text in result.notes)]
     section.notes += more(result.rows, MAXIMUM_ROWS, "rows: `replay compare --json` has all")
     detailed = sorted(result.rows, key=lambda row: _ORDER.index(row.verdict) if row.verdict in _ORDER else 0)
-    section.details += [_row(row, files) for row in detailed[:MAXIMUM_DETAILS]]
+    section.details += [_row(row, files, result.kept) for row in detailed[:MAXIMUM_DETAILS]]
     if len(detailed) > MAXIMUM_DETAILS:
         section.notes.append(f"{MAXIMUM_DETAILS} rows are shown in detail, the worst verdicts first")
     if not files.given and (advice := code_advice(result)):
@@ -70,12 +89,13 @@ def _totals(result: Comparison) -> Iterator[str]:
         yield f"Geometric mean of {number(result.mean.rows, 'row')}: {mean} [{low}, {high}]."
 
 
-def _facts(result: Comparison) -> Table:
+def _where(result: Comparison) -> str:
     """Of the first row: where the sides differ, `_environment` says so."""
     if not result.rows:
-        return facts("", "", 0, result.created_utc)
+        return ""
     side = result.rows[0].a
-    return facts(side.device, side.driver, side.driver_version, result.created_utc)
+    table = facts(side.device, side.driver, side.driver_version, result.created_utc)
+    return "On " + ", ".join(str(text) for _, text in table.rows) + "."
 
 
 def _environment(result: Comparison) -> Iterator[list[object]]:
@@ -90,13 +110,20 @@ def _environment(result: Comparison) -> Iterator[list[object]]:
                 break
 
 
-def _row(row: ComparedRow, files: CodeFiles) -> Section:
+def _row(row: ComparedRow, files: CodeFiles, kept: Sequence[KeptImage]) -> Section:
     section = Section(shown(row.kernel), row.verdict)
     if row.reason:
         section.lines.append(shown(row.reason, 2000))
     if row.spoiled:
         section.lines.append(f"{number(len(row.spoiled), 'round')} repeated: {shown(row.spoiled[0], 300)}")
-    if row.rounds:
+    for drawn in (densities(row), waterfall(row.launches)):
+        if drawn is not None:
+            section.drawings.append(drawn)
+    for part in counted_parts(row):
+        section.lines += part.lines
+        section.tables += part.tables
+        section.lines += part.notes
+    if row.rounds and not _is_constant(row):
         bars = "; bars from quartile to quartile" if any(item.a_quartiles_ns for item in row.rounds) else ""
         section.charts.append((f"median of each round, {_time(row)}: A solid, B dashed{bars}", _plot(row)))
     made_of = Table(["kernel", "", *compare_text.MADE_OF.values(), "code"])
@@ -121,9 +148,38 @@ def _row(row: ComparedRow, files: CodeFiles) -> Section:
         section.tables.append(("Launches of the window, the largest change first", table))
         if len(row.launches) > SHOWN_LAUNCHES:
             section.lines.append(f"{len(row.launches):,} launches, of which {SHOWN_LAUNCHES} are listed")
-    if files.given:
+    if (source := compared_source_section(row, kept)) is not None:
+        section.details.append(source)
+    if files.given or kept:
         section.details += map(code_section, differences(row, files))
     return section
+
+
+def _is_constant(row: ComparedRow) -> bool:
+    """Whether every round says the same, as on the CPU driver without noise: then there is no course to see."""
+    return len({(item.a_ns, item.b_ns) for item in row.rounds}) == 1
+
+
+def _key(result: Comparison) -> Iterator[Key]:
+    """Of one row its times and the change; of several how many have which verdict."""
+    if len(result.rows) != 1:
+        counts = {verdict: sum(row.verdict == verdict for row in result.rows) for verdict in _ORDER}
+        for verdict, count in counts.items():
+            if count:
+                yield Key(verdict, f"{count:,}", f"of {number(len(result.rows), 'row')}")
+        return
+    (row,) = result.rows
+    for name, side in (("A", row.a), ("B", row.b)):
+        if side.time_ns is not None:
+            note = f"{side.cycles:,.0f} SM cycles" if side.cycles else number(len(row.rounds), "round")
+            yield Key(f"{name}, {_time(row)}", duration(side.time_ns), note)
+    if row.ratio is not None:
+        known = row.low is not None and row.high is not None
+        note = f"interval {percent(row.low or 1)} .. {percent(row.high or 1)}" if known else "no interval"
+        yield Key("B against A", percent(row.ratio), note)
+    outputs = " and ".join(dict.fromkeys(filter(None, (row.a.outputs, row.b.outputs)))).replace("_", " ")
+    if outputs:
+        yield Key("outputs", outputs, "of both sides, against the captured ones")
 
 
 def _time(row: ComparedRow) -> str:
