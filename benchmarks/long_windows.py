@@ -28,7 +28,7 @@ ADDRESSES_BYTES = 2_000_000_000  # of each process, in the last part
 LIST_TARGET_S, VERIFY_TARGET_S, MEMORY_TARGET, MEMORY_TARGET_MB = 0.5, 1.0, 1.25, 300.0
 
 
-def replay(*words: str | Path, most_addresses: int | None = None) -> tuple[float, float]:
+def replay(*words: object, most_addresses: int | None = None) -> tuple[float, float]:
     """CPU seconds of a command with all its processes, and the resident MB of the largest. Raises SystemExit(3)."""
 
     def limit() -> None:
@@ -61,7 +61,7 @@ def main() -> int:
 
         def captured(launches: int, most_addresses: int | None = None) -> Path:
             path = folder / f"{launches}.rsnap"
-            program = [application, HERE / "submission" / "noop.ptx", str(launches), "1"]
+            program: list[object] = [application, HERE / "submission" / "noop.ptx", str(launches), "1"]
             replay("capture", "--driver", "emulator", "--all", "-q", "-o", path, "--", *program,
                    most_addresses=most_addresses)  # fmt: skip
             return path
