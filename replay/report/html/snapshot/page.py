@@ -13,7 +13,7 @@ from replay.overview.look import MAXIMUM_WINDOWS, look
 from replay.overview.model import KernelCode, Overview
 from replay.report.html.charts import bar
 from replay.report.html.model import Section, Table
-from replay.report.html.page import assembled, part
+from replay.report.html.page import assembled, page_style, part
 from replay.report.html.snapshot.blocks import calls_block, memory_block
 from replay.report.run.preflight import needs_lines
 from replay.report.snapshot import devices_line, info_facts
@@ -84,7 +84,7 @@ def render_snapshots(paths: Sequence[Path], window: int | None = None) -> str:
                 f"{shown(path.name)} has {found:,} windows, of which the first {MAXIMUM_WINDOWS} are shown: "
                 "--window N shows one"
             )
-    style = part("page.css") + "\n" + part("snapshot/snapshot.css")
+    style = page_style() + "\n" + part("snapshot/snapshot.css")
     script = "\n".join(part(f"snapshot/{name}") for name in SCRIPTS)
     title = shown_windows[0].title if shown_windows else "snapshot"
     return assembled(
