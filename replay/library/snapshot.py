@@ -374,6 +374,6 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         from replay.report.html.page import render_fragment
-        from replay.report.html.snapshot import snapshot_section
+        from replay.report.html.snapshot.section import snapshot_section
 
         return render_fragment([snapshot_section(self.info())])
