@@ -26,7 +26,9 @@ def entries(folder):
     """Of each result what the index has, but for where it is."""
     with History(folder) as history:
         history.update()
-        found = [dataclasses.replace(entry, path=entry.path.rpartition("/")[2]) for entry in history.entries()]
+        found = [
+            dataclasses.replace(entry, path=entry.path.rpartition("/")[2]) for entry in history.entries()
+        ]
     return sorted(found, key=lambda entry: (entry.created_utc, entry.path))
 
 
