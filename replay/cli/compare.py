@@ -16,6 +16,7 @@ from replay.cli.common import (
     Quiet,
     Timeout,
     Trust,
+    Verbose,
     driver_option,
     flag,
     option,
@@ -30,7 +31,7 @@ OPTIONS = {
     "Sides": ("variant_a", "variant_b", "driver", "across"),
     "Verdict": ("minimum_effect", "fail_on", "git_bisect", "history"),
     "Timing": ("rounds", "samples", "quick", "budget", "timeout"),
-    "Output": ("output", "json", "quiet"),
+    "Output": ("output", "json", "verbose", "quiet"),
 }
 EXAMPLES = (
     "replay compare before.rsnap after.rsnap --fail-on slower",
@@ -93,6 +94,7 @@ def compare(
     trust: Trust = False,
     output: DocumentFile = None,
     json: Json = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> int:
     """Say whether B is slower than A, and how sure that is.
