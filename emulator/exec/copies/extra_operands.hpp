@@ -22,6 +22,11 @@ struct Delivery {
   uint64_t to = 0, mbarrier = 0;
 };
 
+inline void count_bulk(BulkCounters &of, uint64_t bytes) {
+  of.requests += 1;
+  of.bytes += bytes;
+}
+
 // `.multicast::cluster` with its mask at `place`: to the same place in each block of the mask, and to the
 // mbarrier at the same place there. Without a mask, to `to` alone.
 class Deliveries {

@@ -256,6 +256,7 @@ const Instruction *load(Warp &w, const Instruction *i) {
     Box box = box_of(w, i, lane);
     Deliveries to(w, i, blocks, lane, operand<uint64_t>(w, i, shared, lane),
                   operand<uint64_t>(w, i, signal, lane));
+    count_bulk(w.counters->bulk_loads, box.bytes() * static_cast<uint64_t>(to.end() - to.begin()));
     auto take = [=, &w](std::vector<uint8_t> &contents) {
       contents.resize(box.bytes());
       each_part(box, [&](uint32_t offset, uint64_t address, uint32_t elements, bool inside) {
@@ -304,6 +305,7 @@ const Instruction *store(Warp &w, const Instruction *i) {
       refuse(w, i, lane, "a reduction of elements of less than 32 bits, which this driver has not");
     uint64_t from = operand<uint64_t>(w, i, shared, lane);
     uint64_t base = shared_base_of(w, i, lane, from, box, false);
+    count_bulk(w.counters->bulk_stores, box.bytes());
     uint64_t distance = w.block->cluster->distance_to_fenced(from, box.bytes());
     auto take = [=](std::vector<uint8_t> &contents) {
       contents.resize(box.bytes());
