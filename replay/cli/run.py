@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 
 def run(
-    context: typer.Context,
     snapshot: SnapshotPath,
     driver: ReplayDriver = None,
     device: Annotated[int, option("N", "Ordinal of the device.", min=0)] = 0,
@@ -164,11 +163,6 @@ def run(
     Exit code 0: the outputs match, or the error that the window ended in was reproduced. 1: they differ, it was not, or
     nothing could be compared. 3: the snapshot could not be replayed.
     """
-    if not (profile or trust or untrusted or vary_inputs or swap or ptxas or jit or grid or block or shared):
-        from replay.run.supervisor import end_ahead, start_ahead
-
-        context.call_on_close(end_ahead)
-        start_ahead(driver)  # it starts while the rest is imported and read
     from functools import partial
 
     from replay.beside import require_place
