@@ -18,6 +18,7 @@ from typing import Literal, TypeVar
 
 from replay.errors import UsageError
 from replay.harmless import escaped
+from replay.patterns import compiled_later
 from replay.records import dataclass
 
 PIPED_WIDTH = 100_000  # into a pipe, lines are as long as their content: for grep, cut and diff
@@ -33,7 +34,7 @@ _COLOURS = {
 }
 T = TypeVar("T")
 _NO_BREAK = "\xa0"  # `textwrap` takes it for part of a word
-_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[num]?s|B|[KMGT]iB|MHz|ULP)\b|%)")
+_BEFORE_UNIT = compiled_later(r"(?<=\d) (?=(?:[num]?s|B|[KMGT]iB|MHz|ULP)\b|%)")
 
 
 @dataclass(frozen=True)

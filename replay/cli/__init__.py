@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from replay import interrupts
+from replay.cli.ahead import worker_ahead
 from replay.errors import ErrorPrinted, ExitCode, FileError, ReplayError, UsageError
 from replay.report.streams import output
 
@@ -113,7 +114,8 @@ def _respelled(arguments: list[str]) -> list[str]:
 def _main(arguments: list[str]) -> int:
     code: int = ExitCode.DONE
     try:
-        code = _dispatch(arguments)
+        with worker_ahead(arguments):
+            code = _dispatch(arguments)
         output.flush()
         return code
     except BrokenPipeError:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from replay.challenge.making import Challenges
 from replay.compare.rounds import Observation, RoundLimits, Rounds, take_rounds
 from replay.compare.rows import (
     JudgedRow,
@@ -125,6 +126,7 @@ def _compare_window(
     replay: Replay,
 ) -> tuple[comparison.ComparedRow, Rounds, float]:
     states = _SideState("A"), _SideState("B")
+    challenges = Challenges()
     accepted: set[str] = set()  # disturbances that stayed through every repetition of a round
     taken = Rounds()
 
@@ -141,9 +143,13 @@ def _compare_window(
                 },
             )
             state.processes += 1
-            state.result = replay(
-                window.path, run, lambda text: progress(f"round {number}, {state.name}: {text}")
-            )
+
+            def say(text: str) -> None:
+                progress(f"round {number}, {state.name}: {text}")
+
+            # Both sides meet the same, so that their times can be compared.
+            run = challenges.options(window.path, run, say)
+            state.result = replay(window.path, run, say)
             state.replays_s += state.result.wall_s
             for launch in state.result.launch_times:
                 if launch.cold_ns is not None:
@@ -158,7 +164,10 @@ def _compare_window(
         last = rounds.rounds[-1]
         accepted.update(side.spoiled for side in (last.a, last.b) if side.spoiled)
 
-    rounds = take_rounds(side(window_a, a, states[0]), side(window_b, b, states[1]), limits, progress=follow)
+    with challenges:
+        rounds = take_rounds(
+            side(window_a, a, states[0]), side(window_b, b, states[1]), limits, progress=follow
+        )
     first = states[0].result
     assert first is not None
     for state in states:
