@@ -71,6 +71,7 @@ KernelTime parts_of_time(const LaunchCounters &counters, const GridShape &grid, 
   uint64_t wavefronts = 0, requests = 0;
   for (const SharedCounters &kind : counters.shared)
     wavefronts += kind.wavefronts;
+  wavefronts += counters.descriptors.wavefronts;
   // One pass over the banks each cycle.
   double shared = static_cast<double>(wavefronts) * share / cost::clock_ghz;
   double bytes = static_cast<double>(counters.sectors() * cost::sector_bytes);
