@@ -50,7 +50,7 @@ def part_of(name: str) -> str:
     kind = name.rpartition("_")[2]
     if name.startswith("global_") and "least" not in name:
         return {"sectors": "memory", "requests": "latency"}.get(kind, "")
-    return "shared" if name.startswith("shared_") and kind == "wavefronts" else ""
+    return "shared" if name.startswith(("shared_", "descriptor_")) and kind == "wavefronts" else ""
 
 
 def _change(a: int, b: int) -> float:

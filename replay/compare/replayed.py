@@ -205,6 +205,11 @@ def _attributed(a: _SideState, b: _SideState) -> list[comparison.ComparedLaunch]
     return sorted(found, key=lambda item: -abs(item.b_ns - item.a_ns))
 
 
+def _folder(path: Path) -> str:
+    """ "" of a snapshot that was named without one."""
+    return "" if str(path.parent) == "." else str(path.parent)
+
+
 def own_noise(process: int) -> dict[str, str]:
     """Every process of the CPU driver gets noise of its own, as every process on a device has. process: its number."""
     given = os.environ.get(_NOISE_SEED, "")
@@ -219,7 +224,11 @@ def _side(
     observed: Sequence[Observation] = (),
 ) -> comparison.ComparedSide:
     side = comparison.ComparedSide(
-        window.path.name, window.window, options.text, kernels=list(window.made_of)
+        window.path.name,
+        window.window,
+        options.text,
+        kernels=list(window.made_of),
+        folder=_folder(window.path),
     )
     if state is None or state.result is None:
         return side

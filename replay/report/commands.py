@@ -33,14 +33,19 @@ def _as_typed(command: list[str]) -> list[str]:
 
 def _of_rows(result: Comparison) -> Iterator[str]:
     for row in result.rows[:SHOWN_COMMANDS]:
-        words = ["replay", "compare", row.a.snapshot]
-        words += [row.b.snapshot] if row.b.snapshot != row.a.snapshot else []
+        words = ["replay", "compare", _path(row.a)]
+        words += [_path(row.b)] if _path(row.b) != _path(row.a) else []
         words += ["--a", row.a.variant] if row.a.variant else []
         words += ["--b", row.b.variant] if row.b.variant else []
         if not result.command:
             yield shown(joined(words))
         for side in (row.a, row.b):
             yield _run_command(side)
+
+
+def _path(side: ComparedSide) -> str:
+    """With its folder, where that is known: of two folders the snapshots have the same names."""
+    return f"{side.folder.rstrip('/')}/{side.snapshot}" if side.folder else side.snapshot
 
 
 def _run_command(side: ComparedSide) -> str:
@@ -51,9 +56,7 @@ def _run_command(side: ComparedSide) -> str:
         words = []
     words = [word for word in words if word[0] != "lower-ptx"]  # in results of before; it is done anyway
     environment = [value for key, _, value in words if key == "env"]
-    command = ["replay", "run", side.snapshot] + (
-        [] if side.window is None else ["--window", str(side.window)]
-    )
+    command = ["replay", "run", _path(side)] + ([] if side.window is None else ["--window", str(side.window)])
     for key, _, value in words:
         command += [] if key == "env" else [f"--{key}", value]
     return shown(joined([*(["env", *environment] if environment else []), *command]))

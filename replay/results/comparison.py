@@ -36,7 +36,8 @@ class ComparedLaunch:
 class ComparedSide:
     """One side of one row. variant: what was changed from the snapshot, "" nothing. time_ns: median over
     the rounds of the medians of their samples; None when nothing was measured. cycles: the same in SM cycles, None
-    where they are not known. counters: of one replay on the CPU driver; None where nothing was counted."""
+    where they are not known. counters: of one replay on the CPU driver; None where nothing was counted.
+    folder: in which the snapshot was, as it was named; "" where that is not known."""
 
     snapshot: str
     window: int | None
@@ -50,6 +51,7 @@ class ComparedSide:
     kernels: list[ComparedKernel] = field(default_factory=list)
     cycles: float | None = None
     counters: WindowCounters | None = None
+    folder: str = ""
 
 
 @dataclass(frozen=True)

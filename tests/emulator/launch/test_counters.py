@@ -391,7 +391,11 @@ loop:
     ("a", "b", "passes"),
     [
         (8 << 32 | 64 << 16, 8 << 32 | 8 << 16, 16 + 2),  # no swizzle: 8 rows are 128 bytes that lie together
-        (64 << 32 | 1 << 62, 64 << 32 | 1 << 62, 16 + 2),  # 128 bytes: the swizzle spreads rows over the banks
+        (
+            64 << 32 | 1 << 62,
+            64 << 32 | 1 << 62,
+            16 + 2,
+        ),  # 128 bytes: the swizzle spreads rows over the banks
         (64 << 32 | 1 << 62 | 5 << 49, 16 << 32 | 3 << 62, 16 + 2),
     ],
 )
@@ -415,3 +419,31 @@ def test_what_descriptors_and_bulk_copies_move_is_counted(
     assert (counts["bulk_load_requests"], counts["bulk_load_bytes"]) == (1, 4096)
     assert (counts["bulk_store_requests"], counts["bulk_store_bytes"]) == (2, 1536)
     assert line["modelled_ns"] == pytest.approx(2000 + 20 + 500 * passes / 1.5, abs=5)
+
+
+def test_every_access_says_what_it_costs(fresh: Fresh, tmp_path: Path) -> None:
+    cases = [PLAIN, STRIDED, CONFLICTS, DIVERGED, EARLY]
+    for line in launches(fresh, tmp_path / "lines", cases):
+        assert {(item["kind"], item["instruction"].split()[0]) for item in line["accesses"]} >= {
+            ("load", "ld.global.u32"),
+            ("store", "st.global.u32"),
+        }
+        for space, figures in (
+            ("global", ("requests", "bytes", "sectors", "least_sectors")),
+            ("shared", ("requests", "bytes", "wavefronts", "bank_conflicts")),
+        ):
+            for kind in ("load", "store", "atomic"):
+                for figure in figures:
+                    found = sum(
+                        item[f"{space}_{figure}"] for item in line["accesses"] if item["kind"] == kind
+                    )
+                    assert found == line["counters"][f"{space}_{kind}_{figure}"]
+        costs = [item["global_sectors"] + item["shared_wavefronts"] for item in line["accesses"]]
+        assert costs == sorted(costs, reverse=True)
+
+
+def test_the_modelled_time_is_its_start_and_its_longest_part(fresh: Fresh, tmp_path: Path) -> None:
+    for line in launches(fresh, tmp_path / "lines", [PLAIN, STRIDED, CONFLICTS]):
+        parts = dict(line["parts_ns"])
+        start = parts.pop("launch") + parts.pop("blocks")
+        assert line["modelled_ns"] == round(start + max(parts.values()))

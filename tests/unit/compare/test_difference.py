@@ -277,7 +277,8 @@ def test_page_markdown_and_explanation_show_it(tmp_path, snapshot, captured, cap
     text = capsys.readouterr().out
     assert "```diff\n@ line " in text
     assert "\n+ sub.f32 %f3, %f2, %f1;\n" in text
-    assert '<span class="added">+ sub.f32 %f3, %f2, %f1;</span>' in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert '<td class="added"><code>sub.f32 %f3, %f2, %f1;</code></td>' in page
     assert main(["explain", *names]) == 0
     assert "Code of vector_add: PTX: 1 of 29 lines of A are not in B" in " ".join(
         capsys.readouterr().out.split()

@@ -211,7 +211,7 @@ def test_every_section_says_where_and_when_it_was_found(inputs, tmp_path, name):
     text = checked(render_page(read_sources([tmp_path / name]))).text
     assert "Test GPU" in text
     assert "13.0" in text
-    assert "2026-01-01" in text or name == "c.json" and re.search(r"when\s*20\d\d-", text)
+    assert "2026-01-01" in text or name == "c.json" and re.search(r"On .*, 20\d\d-", text)
 
 
 def test_a_page_of_a_result_has_its_time(inputs, tmp_path):

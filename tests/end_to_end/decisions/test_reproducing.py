@@ -1,0 +1,65 @@
+"""How to reproduce a finding: the very commands that the page shows do it, where they were typed."""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def shown_commands(replay, tmp_path):
+    """The commands of the page of some files, with `replay` for the one under test."""
+    program = tmp_path / "bin" / "replay"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m replay "$@"\n')
+    program.chmod(0o755)
+
+    def run(*files: str, count: int) -> list[str]:
+        replay("report", *files, "-o", "page.html")
+        page = (replay.folder / "page.html").read_text(encoding="utf-8")
+        (block,) = re.findall(r'<pre class="commands">(.*?)</pre>', page, re.DOTALL)
+        commands = html.unescape(block).strip().splitlines()
+        assert len(commands) == count
+        for command in commands:
+            done = subprocess.run(
+                f'PATH="{program.parent}:$PATH"; {command}', shell=True, cwd=replay.folder, capture_output=True,
+                text=True, timeout=90,
+            )  # fmt: skip
+            assert done.returncode == 0, f"{command}\n{done.stderr}"
+        return commands
+
+    return run
+
+
+@pytest.fixture
+def folders(replay, good_snapshot):
+    """The same snapshot in two folders, one with a name that a shell would take apart."""
+    for name in ("nightly/monday", "nightly/the next day"):
+        (replay.folder / name).mkdir(parents=True)
+        shutil.copy(good_snapshot, replay.folder / name / "x.rsnap")
+    return "nightly/monday", "nightly/the next day"
+
+
+def test_a_comparison_of_folders_is_reproduced(replay, folders, shown_commands):
+    replay("compare", *folders, "-o", "c.json")
+    commands = shown_commands("c.json", count=3)
+    assert commands[0].startswith("replay compare nightly/monday")
+    assert "'nightly/the next day/x.rsnap'" in commands[2]
+
+
+def test_a_comparison_of_variants_is_reproduced(replay, folders, shown_commands, started_workers):
+    variant = "env=REPLAY_EMULATOR_SLOWDOWN=scan:1.03"
+    replay("compare", f"{folders[0]}/x.rsnap", "--b", variant, "-o", "c.json")
+    commands = shown_commands("c.json", count=3)
+    assert commands[2] == f"env {variant.partition('=')[2]} replay run nightly/monday/x.rsnap"
+
+
+def test_a_result_is_reproduced_with_its_options(replay, folders, shown_commands):
+    replay.run(f"{folders[0]}/x.rsnap", "--counters", "--samples", "3", "-o", "r.rres")
+    (command,) = shown_commands("r.rres", count=1)
+    assert command == "replay run nightly/monday/x.rsnap --counters --samples 3"
