@@ -243,8 +243,8 @@ BY_HAND = {
     "tcgen05": (
         "`.alloc .dealloc .relinquish_alloc_permit`; `.ld .st` of all shapes, `.pack .unpack`, `.ld.red`; `.cp` of all "
         "shapes, multicast, decompressing; `.shift`; `.mma` of all kinds, `.sp`, `.ws`, `.ws.sp`, `.block_scale`, "
-        "`.ashift`, K = 96 of 4 bits, one and two blocks, descriptors with base offsets and absolute leading dimensions; "
-        "`.commit`; `.wait .fence`"
+        "`.ashift`, K = 96 of 4 bits, one and two blocks, descriptors with base offsets and absolute leading "
+        "dimensions; `.commit`; `.wait .fence`"
     ),
     "clusterlaunchcontrol": "`.try_cancel`, `.multicast::cluster::all`; `.query_cancel`",
     "bar": "ids and counts, `.sync .arrive .red`",
