@@ -44,6 +44,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Decide": {
         "compare": "Say whether one snapshot or variant is slower than another.",
+        "evaluate": "Judge a candidate for a captured kernel: correct, faster, and what to do next.",
         "bisect": "Find the first of several compilers, drivers or images that is slower.",
         "check": "Replay a folder of snapshots and compare them with a baseline.",
         "history": "List kernels over time, and mark where their level changed.",
