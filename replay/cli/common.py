@@ -49,6 +49,19 @@ OfDevices = Annotated[str, option("REGEX", "Only these devices.", "--device")]
 Quick = Annotated[bool, flag("--quick", "Fewer samples in each replay, for a first look.")]
 Timeout = Annotated[str, option("TIME", "Time without progress after which a replay is killed: 90s, 5m, 1h.")]
 Trust = Annotated[bool, flag("--trust", "Let the snapshot do what you may do: its worker is not confined.")]
+Untrusted = Annotated[
+    bool, flag("--untrusted", "The swapped kernel may be made to deceive: check what only a cheat would do.")
+]
+VaryInputs = Annotated[
+    int | None,
+    option(
+        "N",
+        "Compare with the captured kernel on so many other inputs, too.",
+        "--vary-inputs",
+        min=0,
+        show_default="1 with --untrusted",
+    ),
+]
 DEFAULT_TIMEOUT = "5m"
 
 
@@ -117,6 +130,15 @@ def reproduction() -> list[str]:
         elif _ABOUT_THE_OUTPUT[name] and not equals:
             next(words, None)
     return kept
+
+
+def trusted(trust: bool, untrusted: bool) -> bool | None:
+    """What `--trust` and `--untrusted` say: True, False, or None for neither. Raises UsageError for both."""
+    from replay.errors import UsageError
+
+    if trust and untrusted:
+        raise UsageError("--trust and --untrusted exclude each other")
+    return True if trust else False if untrusted else None
 
 
 def seconds(text: str, option: str) -> float:

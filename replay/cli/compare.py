@@ -16,6 +16,8 @@ from replay.cli.common import (
     Quiet,
     Timeout,
     Trust,
+    Untrusted,
+    VaryInputs,
     driver_option,
     flag,
     option,
@@ -91,6 +93,8 @@ def compare(
     quick: Quick = False,
     timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,
+    untrusted: Untrusted = False,
+    vary_inputs: VaryInputs = None,
     output: DocumentFile = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -104,7 +108,7 @@ def compare(
     With --git-bisect 0: good. 1: SLOWER or WRONG. 125: UNSURE, or could not, so that the commit is skipped.
     """
     from replay.beside import require_place
-    from replay.cli.common import reproduction, seconds
+    from replay.cli.common import reproduction, seconds, trusted
     from replay.errors import ExitCode, ReplayError, SkippedCommitError
     from replay.library.verdict import compare as run_compare
     from replay.report.compare import headline, render_comparison
@@ -121,7 +125,8 @@ def compare(
             result = run_compare(
                 a, b, a=variant_a, b=variant_b, minimum_effect=minimum_effect, rounds=rounds, budget_s=budget_s,
                 samples=samples, history=history, across=across, driver=driver, quick=quick, timeout_s=timeout_s,
-                trust=trust, command=reproduction(), progress=line.show,
+                trust=trusted(trust, untrusted), vary_inputs=vary_inputs, command=reproduction(),
+                progress=line.show,
             )  # fmt: skip
     except ReplayError as error:
         if git_bisect and error.exit_code is ExitCode.COULD_NOT:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from replay.challenge.making import Challenges
 from replay.compare.rounds import Observation, RoundLimits, Rounds, take_rounds
 from replay.compare.rows import (
     JudgedRow,
@@ -121,6 +122,7 @@ def _compare_window(
     kept: dict[str, KeptImage],
 ) -> tuple[comparison.ComparedRow, Rounds, float]:
     states = _SideState("A"), _SideState("B")
+    challenges = Challenges()
     accepted: set[str] = set()  # disturbances that stayed through every repetition of a round
     taken = Rounds()
 
@@ -137,9 +139,13 @@ def _compare_window(
                 },
             )
             state.processes += 1
-            state.result = run_snapshot(
-                window.path, run, lambda text: progress(f"round {number}, {state.name}: {text}")
-            )
+
+            def say(text: str) -> None:
+                progress(f"round {number}, {state.name}: {text}")
+
+            # Both sides meet the same, so that their times can be compared.
+            run = challenges.options(window.path, run, say)
+            state.result = run_snapshot(window.path, run, say)
             state.replays_s += state.result.wall_s
             for launch in state.result.launch_times:
                 if launch.cold_ns is not None:
@@ -154,7 +160,10 @@ def _compare_window(
         last = rounds.rounds[-1]
         accepted.update(side.spoiled for side in (last.a, last.b) if side.spoiled)
 
-    rounds = take_rounds(side(window_a, a, states[0]), side(window_b, b, states[1]), limits, progress=follow)
+    with challenges:
+        rounds = take_rounds(
+            side(window_a, a, states[0]), side(window_b, b, states[1]), limits, progress=follow
+        )
     first = states[0].result
     assert first is not None
     for state in states:

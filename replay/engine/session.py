@@ -83,6 +83,9 @@ class Session:
         self._references = self._set_up()
         stage("loading memory")
         self.restorable = self._load()
+        self.disturb: Callable[..., None] = lambda *, again=False: (
+            None
+        )  # what is done between a restore and a run
         self.found_written: list[str] = []  # buffers that a replay wrote where the capture saw no change
         self._give_hints()
         stage("preparing the window")

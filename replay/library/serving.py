@@ -42,7 +42,7 @@ _LENGTH = struct.Struct(">I")
 _NAMES = "surrogateescape"  # a name of a file may be no UTF-8
 # What a client may not say for the server's user: where files are written, that the worker is not confined, and what
 # would run before it is (`env` has LD_PRELOAD; a driver or an assembler by its path).
-_REFUSED = ("window", "trust", "save_outputs", "save_all", "logs", "profile", "shift", "env", "progress")
+_REFUSED = ("window", "save_outputs", "save_all", "logs", "profile", "shift", "env", "progress")
 _NO_PATH = ("driver", "ptxas")
 
 
@@ -192,6 +192,8 @@ class Server:
         for choice in _REFUSED:
             if choice in choices:
                 raise UsageError("is no choice of a client", where=choice)
+        if choices.get("trust", False) is not False:  # it may only say that it trusts nobody
+            raise UsageError("is no choice of a client", where="trust", next="leave it out, or say false")
         for choice in _NO_PATH:
             given = str(choices.get(choice, ""))
             if os.sep in given or os.path.exists(given):

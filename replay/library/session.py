@@ -22,6 +22,8 @@ from replay.run.template import Template
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+    from replay.challenge.making import Challenges
+
 _OF_TIMING = (
     "samples",
     "quick",
@@ -43,6 +45,7 @@ class Session:
         run_options(**defaults)
         self.path, self._defaults = path, defaults
         self._template = Template()
+        self._challenges: Challenges | None = None
         self._lock = threading.Lock()
         self._closed = False
 
@@ -57,13 +60,24 @@ class Session:
         with self._lock, followed(progress) as show, one_at_a_time(options):
             if self._closed:
                 raise UsageError("the session is closed", where=self.path, next="begin another one")
-            return Result(replayer(start=self._template.worker)(self.path, options, show))
+            run = replayer(start=self._template.worker, challenges=self._kept(options))
+            return Result(run(self.path, options, show))
+
+    def _kept(self, options: RunOptions) -> Challenges | None:
+        if self._challenges is None and (options.untrusted or options.vary_inputs):
+            from replay.challenge.making import Challenges  # brings in numpy
+
+            self._challenges = Challenges()
+        return self._challenges
 
     def close(self) -> None:
         """End the processes of the session."""
         with self._lock:
             self._closed = True
             self._template.close()
+            if self._challenges is not None:
+                self._challenges.close()
+                self._challenges = None
 
     def __enter__(self) -> Self:
         return self

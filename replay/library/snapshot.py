@@ -187,13 +187,15 @@ class Snapshot:
         driver: str | None = None,
         quick: bool = False,
         timeout_s: float = DEFAULT_TIMEOUT_S,
-        trust: bool = False,
+        trust: bool | None = None,
+        vary_inputs: int | None = None,
         progress: Progress | None = None,
     ) -> Verdict:
         """Say whether side B is slower than side A, as `replay compare` does.
 
         a, b: how this snapshot is replayed on each side: `{"ptxas": "13.1"}`, `{"swap": {"attn": "new.cu"}}`, or the
-        text that `--a` and `--b` take; None as captured. against: another snapshot, for side B.
+        text that `--a` and `--b` take; None as captured. against: another snapshot, for side B. trust, vary_inputs: as
+        of `run`.
         """
         from replay.library.verdict import Verdict, compare
 
@@ -202,7 +204,7 @@ class Snapshot:
             compare(
                 self.path, other, a=a, b=b, window=self.window, minimum_effect=minimum_effect, rounds=rounds,
                 budget_s=budget_s, samples=samples, driver=driver, quick=quick, timeout_s=timeout_s, trust=trust,
-                progress=progress,
+                vary_inputs=vary_inputs, progress=progress,
             )
         )  # fmt: skip
 
@@ -290,7 +292,7 @@ class Snapshot:
         from replay.timing.stopping import QUICK, StoppingParameters
 
         check_output(Path(output))
-        run = run_options(driver=driver, timeout_s=timeout_s, window=self.window, trust=trust)
+        run = run_options(driver=driver, timeout_s=timeout_s, window=self.window, trust=trust or None)
         options = MinimiseOptions(
             symptom, run, variant_of(a), variant_of(b), QUICK if quick else StoppingParameters(), minimum_effect,
             maximum_replays, budget_s,

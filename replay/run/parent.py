@@ -6,7 +6,8 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from replay.records import dataclass
 from replay.results import schema
 from replay.results.preflight import Finding, Preflight
 from replay.results.run.origin import DriverFacts
+from replay.run.challenge import Challenge
 from replay.run.isolation import WorkerLog
 from replay.run.result import (
     application_facts,
@@ -60,7 +62,8 @@ class RunOptions:
     holds more memory of the host. variant: what is changed from the
     application; a driver or device that it names goes before those here. environment: what the worker's has beside or
     instead of this process's and the variant's. trust: the snapshot may do in its worker what its user may; else the
-    worker is confined, but for a profiler.
+    worker is confined, but for a profiler. untrusted: the variant may be made to deceive; vary_inputs: on how many
+    other inputs it is compared with the captured kernel; challenge: what was prepared for that.
     """
 
     driver: str | None = None
@@ -86,6 +89,9 @@ class RunOptions:
     variant: Variant = Variant()
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
     trust: bool = False
+    untrusted: bool = False
+    vary_inputs: int = 0
+    challenge: Challenge | None = None
 
 
 def run_snapshot(
@@ -158,9 +164,10 @@ def run_snapshot(
     parts = ["worker", options.window, f"shift-{options.shift}" if options.shift else None]
     log = WorkerLog(options.log_folder, "-".join(str(part) for part in parts if part is not None))
     try:
-        with plan.request() as (request["variant"], inherited):
+        with plan.request() as (request["variant"], inherited), _challenged(options) as (told, files):
+            request["challenge"] = told
             answer, given = _ask_workers(
-                request, driver, options, progress, log, (*inherited, *opened), own, start
+                request, driver, options, progress, log, (*inherited, *files, *opened), own, start
             )
     except ReplayError as error:
         if error.where == whole:
@@ -173,6 +180,15 @@ def run_snapshot(
     answer["variant"], answer["notes"] = plan.facts, [*plan.notes, *answer["notes"]]
     result = assemble(answer, facts, driver, application, kernels, given, options, time.monotonic() - begin_s)
     return dataclasses.replace(result, kernels=made_of)
+
+
+@contextmanager
+def _challenged(options: RunOptions) -> Iterator[tuple[dict[str, Any] | None, tuple[int, ...]]]:
+    if options.challenge is None:
+        yield None, ()
+        return
+    with options.challenge.request() as asked:
+        yield asked
 
 
 def dry_run(

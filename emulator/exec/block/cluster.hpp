@@ -40,6 +40,9 @@ struct Cluster {
   // What to add to [address, address + bytes) for an asynchronous operation that is issued now: it reads what
   // was fenced, if something else is there. 0 where nothing is deferred.
   uint64_t distance_to_fenced(uint64_t address, uint64_t bytes) const;
+  uint64_t distance_to_fenced(const Block &block) const { // of all its shared memory
+    return distance_to_fenced(block.warps[0].shared_base, block.warps[0].shared_bytes);
+  }
   // From an address in shared memory to where asynchronous operations see it; 0 where nothing is deferred.
   uint64_t fenced_distance(uint64_t address) const;
   // An asynchronous operation has written there.

@@ -15,8 +15,8 @@ namespace emulator {
 
 // What tells of the end of an operation: groups, of which there is one series for each track and lane, or
 // nothing but an mbarrier.
-enum class Track : uint8_t { copies, bulk, products, tensor, signalled };
-constexpr size_t tracks = 5;
+enum class Track : uint8_t { copies, bulk, products, tensor, tensor_loads, tensor_stores, signalled };
+constexpr size_t tracks = 7;
 
 // WaitingGroup::barrier of lanes that wait for other warps to commit what all multiply together.
 constexpr int32_t waits_for_warpgroup = -4;

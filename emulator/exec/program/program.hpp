@@ -225,7 +225,7 @@ struct Program {
   std::vector<ConstantRow> constants;
   std::vector<SpecialRow> specials;
   std::vector<RowRange> undefined_rows; // may be read before they are written: zeroed for each warp
-  std::vector<RowRange> product_rows;   // registers of wgmma, where it is deferred: nothing else is in them
+  std::vector<RowRange> product_rows;   // registers of deferred wgmma and tcgen05.ld: nothing else is in them
   uint32_t register_bytes = 0;
   uint32_t sites = 0;
   uint32_t shared_bytes = 0;     // static

@@ -15,17 +15,15 @@ namespace {
 using EMULATOR_ISA::chunk_bytes;
 using EMULATOR_ISA::SharedMatrix;
 
-// Calls then(block) for the blocks whose tensor memory an instruction reaches.
-template <typename Then>
-void for_each_block(Warp &w, const Instruction *i, uint32_t lane, bool pair, Then then) {
-  then(*w.block);
+// The blocks whose tensor memory an instruction reaches.
+std::vector<Block *> blocks_of(Warp &w, const Instruction *i, uint32_t lane, bool pair) {
   if (!pair)
-    return;
+    return {w.block};
   Block *peer = w.block->cluster->peer_of(*w.block);
   if (!peer)
     fail(w, i, LaunchStatus::illegal_instruction,
          "tcgen05 with cta_group::2 by a block that has no other to form a pair with", lane);
-  then(*peer);
+  return {w.block, peer};
 }
 
 // 16 elements of 6 or 4 bits, then room, become bytes: 6 bits at the low end, 4 bits from bit 2 on, where the
@@ -45,9 +43,9 @@ const Instruction *copy(Warp &w, const Instruction *i) {
     uint32_t thread = first_lane(lanes);
     TensorAddress at(operand<uint32_t>(w, i, 0, thread) + static_cast<uint32_t>(form.address_offset));
     uint64_t descriptor = operand<uint64_t>(w, i, 1, thread);
-    auto perform = [=, &w, &form](Block &block) {
+    auto perform = [=, &w, &form](Block &block, uint64_t distance) {
       TensorMemory &memory = block.tensor();
-      SharedMatrix matrix = SharedMatrix::of_tensor_core(w, i, thread, block.warps[0], descriptor, true);
+      SharedMatrix matrix = SharedMatrix::of_tensor_core(w, i, thread, block.warps[0], descriptor, distance);
       for (uint32_t row = 0; row < form.rows; ++row) {
         uint8_t bytes[2 * chunk_bytes];
         for (uint32_t chunk = 0; chunk < form.row_bytes / chunk_bytes; ++chunk) {
@@ -64,8 +62,10 @@ const Instruction *copy(Warp &w, const Instruction *i) {
                       bytes, form.row_bytes);
       }
     };
-    issue_in_order(w, thread, Track::tensor, {},
-                   [=, &w, &form] { for_each_block(w, i, thread, form.pair, perform); });
+    for (Block *block : blocks_of(w, i, thread, form.pair)) {
+      uint64_t distance = w.block->cluster->distance_to_fenced(*block);
+      issue_in_order(w, thread, Track::tensor, {}, [=] { perform(*block, distance); });
+    }
   }
   return i + 1;
 }
@@ -83,8 +83,8 @@ const Instruction *shift(Warp &w, const Instruction *i) {
         std::memcpy(block.tensor().row(w, i, thread, at.lane + row, at.column, columns),
                     block.tensor().row(w, i, thread, at.lane + row + 1, at.column, columns), 4 * columns);
     };
-    issue_in_order(w, thread, Track::tensor, {},
-                   [=, &w] { for_each_block(w, i, thread, i->immediate != 0, perform); });
+    for (Block *block : blocks_of(w, i, thread, i->immediate != 0))
+      issue_in_order(w, thread, Track::tensor, {}, [=] { perform(*block); });
   }
   return i + 1;
 }

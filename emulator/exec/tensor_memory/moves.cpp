@@ -1,9 +1,11 @@
 // tcgen05.ld and .st.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "exec/block/cluster.hpp"
+#include "exec/block/issue.hpp"
 #include "exec/copies/extra_operands.hpp"
 #include "exec/operations/matrix/whole_warp.hpp"
 #include "exec/tensor_memory/tensor_memory.hpp"
@@ -111,6 +113,44 @@ uint32_t reduced_value(const TensorMoveForm &form, const uint32_t *values, uint3
                                                     : *std::max_element(values, values + count, before);
 }
 
+uint32_t register_of(const Warp &w, const Instruction *i, uint32_t r) {
+  return w.program->extra[i->extra + 1 + r];
+}
+
+// tcgen05.ld: the registers from tensor memory.
+void fill(Warp &w, const Instruction *i, const TensorMoveForm &form, const Rows &rows) {
+  for (uint32_t r = 0; r < form.registers; ++r) {
+    if (register_of(w, i, r) == no_offset)
+      continue;
+    uint32_t *to = w.row<uint32_t>(register_of(w, i, r));
+    for (uint32_t t = 0; t < lanes_per_warp; ++t) {
+      const uint32_t *cell = rows.at(form, r, t);
+      to[t] = form.packed ? (cell[0] & 0xffff) | cell[1] << 16 : cell[0];
+    }
+  }
+  if (form.reduction == TensorReduction::none)
+    return;
+  for (uint32_t t = 0; t < lanes_per_warp; ++t) {
+    uint32_t values[128] = {};
+    for (uint32_t r = 0; r < form.registers; ++r)
+      values[r] = *rows.at(form, r, t);
+    w.row<uint32_t>(register_of(w, i, form.registers))[t] = reduced_value(form, values, form.registers);
+  }
+}
+
+// tcgen05.st: tensor memory from what values_of(register) has for each lane.
+template <typename Values> void put(const TensorMoveForm &form, const Rows &rows, Values values_of) {
+  for (uint32_t r = 0; r < form.registers; ++r) {
+    const uint32_t *from = values_of(r);
+    for (uint32_t t = 0; t < lanes_per_warp; ++t) {
+      uint32_t *cell = rows.at(form, r, t);
+      cell[0] = form.packed ? from[t] & 0xffff : from[t];
+      if (form.packed)
+        cell[1] = from[t] >> 16;
+    }
+  }
+}
+
 } // namespace
 
 const Instruction *load(Warp &w, const Instruction *i) {
@@ -118,24 +158,7 @@ const Instruction *load(Warp &w, const Instruction *i) {
     return nullptr;
   const TensorMoveForm &form = w.program->tensor_moves[static_cast<size_t>(i->immediate)];
   Rows rows(w, i, form, "tcgen05.ld");
-  const uint32_t *registers = w.program->extra.data() + i->extra + 1;
-  for (uint32_t r = 0; r < form.registers; ++r) {
-    if (registers[r] == no_offset)
-      continue;
-    uint32_t *to = w.row<uint32_t>(registers[r]);
-    for (uint32_t t = 0; t < lanes_per_warp; ++t) {
-      const uint32_t *cell = rows.at(form, r, t);
-      to[t] = form.packed ? (cell[0] & 0xffff) | cell[1] << 16 : cell[0];
-    }
-  }
-  if (form.reduction == TensorReduction::none)
-    return i + 1;
-  for (uint32_t t = 0; t < lanes_per_warp; ++t) {
-    uint32_t values[128] = {};
-    for (uint32_t r = 0; r < form.registers; ++r)
-      values[r] = *rows.at(form, r, t);
-    w.row<uint32_t>(registers[form.registers])[t] = reduced_value(form, values, form.registers);
-  }
+  issue_together(w, ~uint32_t{0}, Track::tensor_loads, {}, [=, &w, &form] { fill(w, i, form, rows); });
   return i + 1;
 }
 
@@ -144,16 +167,17 @@ const Instruction *store(Warp &w, const Instruction *i) {
     return nullptr;
   const TensorMoveForm &form = w.program->tensor_moves[static_cast<size_t>(i->immediate)];
   Rows rows(w, i, form, "tcgen05.st");
-  const uint32_t *registers = w.program->extra.data() + i->extra + 1;
-  for (uint32_t r = 0; r < form.registers; ++r) {
-    const uint32_t *from = w.row<uint32_t>(registers[r]);
-    for (uint32_t t = 0; t < lanes_per_warp; ++t) {
-      uint32_t *cell = rows.at(form, r, t);
-      cell[0] = form.packed ? from[t] & 0xffff : from[t];
-      if (form.packed)
-        cell[1] = from[t] >> 16;
-    }
+  if (!w.block->pending) {
+    put(form, rows, [&](uint32_t r) { return w.row<uint32_t>(register_of(w, i, r)); });
+    return i + 1;
   }
+  // Only memory is late: registers may change as soon as the instruction is issued.
+  std::vector<std::array<uint32_t, lanes_per_warp>> values(form.registers);
+  for (uint32_t r = 0; r < form.registers; ++r)
+    std::copy_n(w.row<uint32_t>(register_of(w, i, r)), lanes_per_warp, values[r].begin());
+  issue_together(w, ~uint32_t{0}, Track::tensor_stores, {}, [&form, rows, values = std::move(values)] {
+    put(form, rows, [&](uint32_t r) { return values[r].data(); });
+  });
   return i + 1;
 }
 

@@ -3,11 +3,12 @@ template (the result is markup)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup, escape
+
+from replay.report.html.axis import round_ticks
 
 WIDTH, HEIGHT = 640, 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 12, 20, 26
@@ -60,7 +61,7 @@ def chart(
     parts = [Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(WIDTH, HEIGHT, label)]
     if name:
         parts.append(_text(_LEFT, 11, "start", name))
-    for tick in _ticks(low, high):
+    for tick in round_ticks(low, high):
         parts.append(_stroke("grid", _LEFT, WIDTH - _RIGHT, y(tick), y(tick)))
         parts.append(_text(_LEFT - 6, y(tick) + 4, "end", f"{tick:g} {unit}".strip()))
     for place in _whole_ticks(count):
@@ -109,18 +110,6 @@ def _text(x: float, y: float, anchor: str, text: str) -> Markup:
     return Markup('<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
         x, y, anchor, text
     )
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    """Three to six round values between both."""
-    span = high - low
-    step = 10 ** math.floor(math.log10(span / 3)) if span > 0 else 1.0
-    for factor in (5, 2):
-        if span / (step * factor) >= 3:
-            step *= factor
-            break
-    first = math.ceil(low / step)
-    return [round(n * step, 12) for n in range(first, math.floor(high / step) + 1)][:8]
 
 
 def _whole_ticks(count: int) -> list[int]:

@@ -1,21 +1,17 @@
-"""The sections of a bisection, a history, a result, and what the nightly gate found."""
+"""The sections of a bisection, a history, and what the nightly gate found."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replay.difference import CodeFiles, step_differences, variant_differences
-from replay.outputs.wording import REASON_CHARACTERS
+from replay.difference import CodeFiles, step_differences
 from replay.report import bisect as bisect_text
 from replay.report import check as check_text
-from replay.report import run as run_text
-from replay.report.code import sources_of
-from replay.report.commands import bisection_commands, check_commands, result_commands
+from replay.report.commands import bisection_commands, check_commands
 from replay.report.history import changed_levels, untimed
 from replay.report.html.charts import bar
-from replay.report.html.code import code_section, source_section
+from replay.report.html.code import code_section
 from replay.report.html.model import (
     MAXIMUM_DETAILS,
     MAXIMUM_ROWS,
@@ -24,19 +20,16 @@ from replay.report.html.model import (
     facts,
     more,
     scale,
-    scaled,
     worst,
 )
 from replay.report.html.plots import Curve, Panel, Plot
 from replay.results.bisection import Bisection
 from replay.results.check import Check, CheckedCase
-from replay.results.schema import RunResult
-from replay.text import MODELLED, cuda_version, duration, number, percent, shown, some
+from replay.text import MODELLED, cuda_version, duration, number, percent, shown
 
 if TYPE_CHECKING:
     from replay.history.series import HistoryView, Series
 
-SHOWN_LAUNCHES = 200
 SHOWN_PASSED = 100
 SHOWN_PROBLEMS = 10
 SHOWN_DEVICES = 8
@@ -154,83 +147,6 @@ def _series(item: Series) -> Section:
     return detail
 
 
-def result_section(result: RunResult, files: CodeFiles) -> Section:
-    """Outputs, where it ran, its samples in order, and the code of a variant beside the captured one."""
-    verdict = {"match": "PASS", "wrong": "WRONG"}.get(result.verification.verdict, "UNSURE")
-    if result.verification.fault is not None and result.verification.passes:
-        verdict = "FAULT"
-    names = some([shown(name) for name in result.window.kernels], 8) or shown(result.snapshot.file)
-    section = Section(f"{names}: {run_text.outputs(result)}", verdict)
-    if result.driver.emulated:
-        section.lines.append(MODELLED)
-    facts = Table(["", ""])
-    clocks = result.device.clocks
-    facts.rows = [
-        ["snapshot", f"{shown(result.snapshot.file)}, {shown(result.snapshot.identity)}"],
-        [
-            "device",
-            f"{shown(result.device.name)}, compute capability {shown(result.device.compute_capability)}",
-        ],
-        ["driver", f"{shown(result.driver.choice)}, {cuda_version(result.driver.version)}"],
-        ["variant", shown(result.variant.text) if result.variant else "as captured"],
-        ["when", shown(result.created_utc)],
-        *_times(result),
-    ]
-    if "power_draw_mw" in clocks:
-        drawn, limit = (_watts(clocks.get(name)) for name in ("power_draw_mw", "power_limit_mw"))
-        facts.rows.append(["power", f"{drawn} of {limit}"])
-    if result.verification.verdict == "unsure":
-        facts.rows.append(["why unsure", shown(result.verification.reason, REASON_CHARACTERS)])
-    section.tables.append(("", facts))
-    section.lines += [shown(line) for line in _differences(result)]
-    timing = result.timing or result.hot
-    if timing is not None:
-        values, unit = scaled([float(time) for time in timing.gpu_time_ns or timing.host_time_ns])
-        what = f"{timing.source} GPU time" if timing.gpu_time_ns else "host time"
-        clock_mhz = [float(clock) for clock in timing.sm_clock_mhz]
-        panels = [Panel(what.removeprefix(f"{timing.source} "), unit, [Curve("time", list(values), "a")])]
-        panels += [Panel("SM clock", "MHz", [Curve("clock", list(clock_mhz), "clock")])] if clock_mhz else []
-        below = f"samples in order, {what}, {timing.mode} caches"
-        section.charts.append((below, Plot("samples", "sample", panels)))
-        section.lines += [f"{shown(item.text)}; {shown(item.advice)}" for item in timing.warnings]
-    if len(result.launch_times) > 1:
-        section.tables.append(_launches(result))
-    section.notes += [shown(text, 400) for text in result.notes[:SHOWN_PROBLEMS]]
-    if result.variant is not None:
-        section.details += map(code_section, variant_differences(result.variant, files))
-        section.details += map(source_section, sources_of(result.variant))
-    section.commands = result_commands(result)
-    return section
-
-
-def _times(result: RunResult) -> Iterator[list[object]]:
-    """The median of each kind that was taken."""
-    for timing in (result.timing, result.hot):
-        if timing is not None:
-            summary = timing.gpu or timing.host
-            yield [
-                f"{timing.source} {'GPU' if timing.gpu else 'host'} time, {timing.mode}",
-                duration(summary.median_ns),
-            ]
-
-
-def _differences(result: RunResult) -> Iterator[str]:
-    for item in result.verification.differences[:SHOWN_PROBLEMS]:
-        yield f"{item.label}: {item.differing_bytes:,} of {item.compared_bytes:,} bytes differ"
-
-
-def _launches(result: RunResult) -> tuple[str, Table]:
-    table = Table(["call", "kernel", "stream", "cold", "hot", "in the application"])
-    table.rows = [
-        [item.call, shown(item.kernel or item.function), f"{item.stream:#x}",
-         *("" if time is None else duration(time) for time in (item.cold_ns, item.hot_ns, item.application_ns))]
-        for item in result.launch_times[:SHOWN_LAUNCHES]
-    ]  # fmt: skip
-    count = len(result.launch_times)
-    shown_first = f", the first {SHOWN_LAUNCHES} of {count:,}" if count > SHOWN_LAUNCHES else ""
-    return f"Launches of the window{shown_first}", table.without_empty()
-
-
 _CHECK_ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "NOISY", "NEW", "FAULT", "FASTER", "PASS")
 
 
@@ -281,7 +197,3 @@ def _cases(cases: list[CheckedCase]) -> Table:
             shown(case.link),
         ])  # fmt: skip
     return table.without_empty()
-
-
-def _watts(milliwatts: int | str | None) -> str:
-    return f"{milliwatts / 1000:.0f} W" if isinstance(milliwatts, int) else "unknown"

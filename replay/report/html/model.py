@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from replay.text import cuda_version, shown
 
@@ -13,6 +16,9 @@ if TYPE_CHECKING:
 
 MAXIMUM_ROWS = 2000
 MAXIMUM_DETAILS = 200  # rows with plots of their own; with more, a browser takes minutes to open the page
+_NUMBER = re.compile(
+    r"[-+−]?[\d.,]+(?: ?(?:ns|us|ms|s|%|x|B|KiB|MiB|GiB|MHz|W)| \.\. [\d.,]+(?: [num]?s)?)?|-|none"
+)
 _SCALES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 
 
@@ -28,6 +34,24 @@ class Table:
         kept = [at for at in range(len(self.titles)) if any(row[at] not in ("", None) for row in self.rows)]
         return Table([self.titles[at] for at in kept], [[row[at] for at in kept] for row in self.rows])
 
+    @property
+    def numeric(self) -> list[bool]:
+        """Of each column, whether it holds only numbers, with units: those are set under one another."""
+        return [
+            any(row[at] not in ("", None) for row in self.rows)
+            and all(row[at] in ("", None) or _NUMBER.fullmatch(str(row[at])) for row in self.rows)
+            for at in range(len(self.titles))
+        ]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A figure that stands out. note: what it rests on."""
+
+    name: str
+    value: str
+    note: str = ""
+
 
 @dataclass(frozen=True)
 class Listing:
@@ -40,7 +64,8 @@ class Listing:
 @dataclass
 class Section:
     """One part of the page. verdict: a word that gets a colour. lines, notes: before the tables and after them.
-    charts: each with its heading. commands: how to reproduce it."""
+    charts: each with its heading. key: figures that stand out, before everything else. drawings: each with its
+    caption. parts: under headings of their own, always in sight; details: folded. commands: how to reproduce it."""
 
     title: str
     verdict: str = ""
@@ -50,6 +75,9 @@ class Section:
     charts: list[tuple[str, Plot]] = field(default_factory=list)
     listings: list[Listing] = field(default_factory=list)
     details: list[Section] = field(default_factory=list)
+    key: list[Key] = field(default_factory=list)
+    drawings: list[tuple[str, Markup]] = field(default_factory=list)
+    parts: list[Section] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
 
     @property
@@ -59,7 +87,7 @@ class Section:
 
     def figures(self) -> int:
         """Charts in it and its details."""
-        return len(self.charts) + sum(detail.figures() for detail in self.details)
+        return len(self.charts) + sum(part.figures() for part in (*self.parts, *self.details))
 
 
 def facts(device: str, driver: str, driver_version: int, when: str) -> Table:

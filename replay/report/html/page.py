@@ -16,9 +16,10 @@ from replay import __version__
 from replay.harmless import visible
 from replay.privacy import without_places
 from replay.report.html.comparison import comparison_section
-from replay.report.html.findings import bisection_section, check_section, history_section, result_section
+from replay.report.html.findings import bisection_section, check_section, history_section
 from replay.report.html.model import Section
 from replay.report.html.plots import draw, points_for_each
+from replay.report.html.result import result_section
 from replay.report.html.sources import Sources
 
 # Notebooks have themes of their own, whatever the browser prefers.
@@ -41,7 +42,7 @@ def render_page(sources: Sources) -> str:
     """The whole page as HTML."""
     sections = sections_of(sources)
     figures = sum(section.figures() for section in sections)
-    style = _part("page.css")
+    style = _style()
     script = ""
     if figures:  # fifty kilobytes that a page without plots has no use for
         style = _part("uplot/uPlot.min.css") + "\n" + style
@@ -72,7 +73,7 @@ def render_fragment(sections: Sequence[Section]) -> str:
     )
     style = secrets.token_hex()
     fragment = f'<div class="replay-found"><style>{style}</style>{body}</div>'
-    return visible(without_places(fragment)).replace(style, _scoped(_part("page.css")))
+    return visible(without_places(fragment)).replace(style, _scoped(_style()))
 
 
 def _scoped(style: str) -> str:
@@ -102,6 +103,10 @@ def _policy(style: str, script: str) -> str:
 
 def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _style() -> str:
+    return _part("page.css") + "\n" + _part("drawing.css")
 
 
 def _part(name: str) -> str:

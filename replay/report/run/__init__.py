@@ -17,6 +17,7 @@ from replay.outputs.wording import (
 from replay.report.run.counters import render_counters
 from replay.report.run.relocation import fails_to_move, relocation, render_placement, render_relocation
 from replay.report.run.times import render_times, restores_wrongly
+from replay.report.run.trust import trust_lines
 from replay.results.run.timing import NodeTime
 from replay.results.schema import RunResult, WindowResult
 from replay.text import (
@@ -159,12 +160,15 @@ def verdicts(result: RunResult) -> str:
 
 def holds(result: RunResult) -> bool:
     """Whether everything that was asked for is as it should be."""
-    return result.verification.passes and not fails_to_move(result) and not restores_wrongly(result)
+    trusted = result.trust is None or result.trust.holds
+    return (
+        trusted and result.verification.passes and not fails_to_move(result) and not restores_wrongly(result)
+    )
 
 
 def _verdict(result: RunResult) -> str:
     """In one word, for a colour."""
-    if fails_to_move(result) or restores_wrongly(result):
+    if fails_to_move(result) or restores_wrongly(result) or not (result.trust is None or result.trust.holds):
         return "WRONG"
     found = result.verification
     return "match" if found.passes else verdict(found) if found.fault is None else "WRONG"
@@ -209,6 +213,7 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.relocation is not None:
         yield "relocation", relocation(result.relocation)
     yield from tolerance_lines(result.verification)
+    yield from trust_lines(result.trust)
     for text in result.verification.results[:SHOWN_LINES]:
         yield "result", shown(text)
     if result.best_effort:

@@ -15,17 +15,29 @@ _KINDS = ("load", "store", "atomic")
 
 def render_counters(counters: WindowCounters, screen: Screen) -> Iterator[str]:
     """What was counted in one replay of the window: kernels side by side, the classes of instructions below."""
-    kernels = counters.kernels[:SHOWN_KERNELS]
-    columns = [Column("counted by the CPU driver")] + [
-        Column(shown(item.kernel, 32) or "all", "right") for item in kernels
-    ]
-    shown_items = list(kernels)
-    if len(counters.kernels) > 1:
-        columns.append(Column("whole window", "right"))
-        shown_items.append(counters.total)
-    if not shown_items:
+    titles, rows = counter_table(counters)
+    if not rows:
         yield heading("No launch was counted", screen)
         return
+    columns = [Column(titles[0]), *(Column(title, "right") for title in titles[1:])]
+    yield table(columns, rows, screen)
+    hidden = len(counters.kernels) - SHOWN_KERNELS
+    if hidden > 0:
+        yield f"  ... and {hidden} more kernels: --json shows all"
+    if counters.failed:
+        yield f"  {counters.failed} launches did not end well and count nothing"
+
+
+def counter_table(counters: WindowCounters) -> tuple[list[str], list[list[str]]]:
+    """Titles and rows: a column for each kernel, one for the whole window where there are several. No rows where no
+    launch was counted."""
+    shown_items = counters.kernels[:SHOWN_KERNELS]
+    titles = ["counted by the CPU driver", *(shown(item.kernel, 32) or "all" for item in shown_items)]
+    if len(counters.kernels) > 1:
+        titles.append("whole window")
+        shown_items = [*shown_items, counters.total]
+    if not shown_items:
+        return titles, []
     rows = [[name, *(text(item) for item in shown_items)] for name, text in _FIGURES]
     for name in dict.fromkeys(name for item in shown_items for name in _products(item.counters)):
         kind = name.removeprefix(_MATRIX).removesuffix(_PRODUCTS)
@@ -41,12 +53,7 @@ def render_counters(counters: WindowCounters, screen: Screen) -> Iterator[str]:
         rows.append(
             [f"  {name.removeprefix(_CLASS).replace('_', ' ')}", *(f"{100 * part:.1f} %" for part in share)]
         )
-    yield table(columns, rows, screen)
-    hidden = len(counters.kernels) - SHOWN_KERNELS
-    if hidden > 0:
-        yield f"  ... and {hidden} more kernels: --json shows all"
-    if counters.failed:
-        yield f"  {counters.failed} launches did not end well and count nothing"
+    return titles, rows
 
 
 def ratio(part: float, whole: float) -> float | None:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from asynchronous_kernels import CASES, Case
+from asynchronous_tensors import TENSOR_CASES
 
 if TYPE_CHECKING:
     from conftest import Fresh
 
 SEEDS = range(1, 9)
 LATE = {"DEFERRED": "1", "THREADS": "1"}
+ALL_CASES = [*CASES, *TENSOR_CASES]
 Results = dict[str, list[int]]
 
 
@@ -34,8 +36,9 @@ def found(fresh: Fresh, seen: dict[object, Results]) -> Callable[..., Results]:
                 """
                 import json
                 from asynchronous_kernels import CASES, results
+                from asynchronous_tensors import TENSOR_CASES
                 found = {}
-                for case in CASES:
+                for case in [*CASES, *TENSOR_CASES]:
                     for mistake in (None, *case.mistakes):
                         found[f"{case.name}: {mistake}"] = results(d, case.ptx(mistake), case)
                 print(json.dumps(found))
@@ -48,7 +51,7 @@ def found(fresh: Fresh, seen: dict[object, Results]) -> Callable[..., Results]:
     return look
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.name)
 def test_correct_kernels_give_the_same_at_any_moment(found: Callable[..., Results], case: Case) -> None:
     name = f"{case.name}: None"
     wanted = found()[name]
@@ -62,7 +65,7 @@ def test_correct_kernels_give_the_same_at_any_moment(found: Callable[..., Result
     ("case", "mistake"),
     [
         pytest.param(case, mistake, id=f"{case.name}: {mistake}")
-        for case in CASES
+        for case in ALL_CASES
         for mistake in case.mistakes
     ],
 )

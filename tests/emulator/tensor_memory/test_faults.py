@@ -93,3 +93,20 @@ def test_what_is_wrong_is_named(fresh: Fresh, body: str, status: int, said: str)
     assert said in told
     assert "in kernel k, PTX line 1" in told
     assert "block (0,0,0), thread (" in told
+
+
+def test_columns_given_back_under_a_product_that_is_late_are_named(fresh: Fresh) -> None:
+    body = f"""
+    {ALLOC.format(32)} ld.shared.u32 %r2, [%r1]; setp.eq.u32 %p2, %t, 0; mov.u32 %r4, {F16_128x8};
+    @%p2 tcgen05.mma.cta_group::1.kind::f16 [%r2], %rd8, %rd8, %r4, 0;
+    {FREE.format("%r2", 32)}
+    """
+    ptx = module(
+        "mov.u32 %r1, place; setp.lt.u32 %p1, %t, 32; mov.u64 %rd8, 0x400000000000;\n" + body,
+        shared=".shared .align 1024 .b8 tile[4096]; .shared .align 8 .b32 place[2];",
+        parameters=0,
+    )
+    told = complaint(fresh, ptx, 700, DEFERRED="1")
+    assert "columns 0 to 7, which are not allocated" in told
+    assert "in kernel k, PTX line 1" in told
+    assert "block (0,0,0), thread (0,0,0)" in told

@@ -216,7 +216,7 @@ def test_every_section_says_where_and_when_it_was_found(inputs, tmp_path, name):
 
 def test_a_page_of_a_result_has_its_time(inputs, tmp_path):
     assert re.search(
-        r"modelled GPU time, cold\s*(1[.,]00|1 us|1000)",
+        r"cold caches, modelled GPU time\s*(1[.,]00|1 us|1000)",
         checked(render_page(read_sources([tmp_path / "r.rres"]))).text,
     )
 

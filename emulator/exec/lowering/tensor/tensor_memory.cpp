@@ -1,6 +1,7 @@
 // tcgen05, beside its products.
 #include "exec/tensor_memory/tensor_memory.hpp"
 #include "exec/control/control.hpp"
+#include "exec/copies/asynchronous.hpp"
 #include "exec/lowering/lowering.hpp"
 
 namespace emulator {
@@ -40,8 +41,11 @@ void Lowering::tensor_core(Opcode &opcode) {
     copy_to_tensor_memory(opcode);
   else if (opcode.modifiers.empty())
     unsupported();
-  else if (std::string_view name = opcode.modifiers[0];
-           name.substr(0, 6) == "wait::" || name.substr(0, 7) == "fence::")
+  else if (opcode.remove("wait::ld"))
+    tell_asynchronous(asynchronous::wait, asynchronous::waits_for_all(Track::tensor_loads));
+  else if (opcode.remove("wait::st"))
+    tell_asynchronous(asynchronous::wait, asynchronous::waits_for_all(Track::tensor_stores));
+  else if (opcode.modifiers[0].substr(0, 7) == "fence::")
     nothing();
   else
     manage_tensor_memory(opcode);
@@ -180,6 +184,8 @@ void Lowering::move_tensor_memory(Opcode &opcode) {
   }
   if (reduces)
     rows.push_back(destination(operand(reduced), Type::b32));
+  for (size_t r = 1; deferred_ && loads && r < rows.size(); ++r)
+    values_.values[rows[r]].kept = true;
   Lowered &lowered = emit(loads ? tensor_memory::load : tensor_memory::store);
   for (size_t r = 0; r < rows.size(); ++r)
     refer(lowered, Field::list, rows[r], loads && r > 0);

@@ -278,7 +278,7 @@ const Instruction *multiply(Warp &w, const Instruction *i) {
     fail(w, i, LaunchStatus::illegal_instruction, "wgmma by fewer than the four warps of a warpgroup", 0);
   Operands at(w, i, form);
   if (form.of_warpgroup && w.block->pending) {
-    at.memory_distance = w.block->cluster->distance_to_fenced(w.shared_base, w.shared_bytes);
+    at.memory_distance = w.block->cluster->distance_to_fenced(*w.block);
     defer_product(w, form, at.a, at.d, at.adds, [&w, &form, i, at] { perform(w, i, form, at); });
   } else {
     perform(w, i, form, at);

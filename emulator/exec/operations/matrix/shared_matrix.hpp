@@ -36,11 +36,13 @@ struct SharedMatrix {
            "a matrix descriptor with a base offset, which this driver has not", 0);
   }
 
-  // tcgen05: of the block of `holder`, for the thread `lane` of w.
+  // tcgen05: of the block of `holder`, for the thread `lane` of w; what is read is `from_memory` bytes away
+  // from shared memory.
   static SharedMatrix of_tensor_core(Warp &w, const Instruction *i, u32 lane, const Warp &holder,
-                                     u64 descriptor, bool rows) {
+                                     u64 descriptor, u64 from_memory) {
     static constexpr u32 widths[] = {16, 128, 128, 0, 64, 0, 32, 0};
-    SharedMatrix matrix(holder, descriptor, rows);
+    SharedMatrix matrix(holder, descriptor, true);
+    matrix.distance = from_memory;
     u64 mode = descriptor >> 61;
     matrix.swizzle_bytes = widths[mode];
     matrix.phase = (descriptor >> 49 & 7) * 128;

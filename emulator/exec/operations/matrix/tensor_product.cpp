@@ -51,6 +51,7 @@ struct Product {
   DataPaths paths;
   Block *blocks[2];
   u32 block_count = 1;
+  u64 distances[2] = {};    // of each block, to what of its shared memory this product reads
   u64 values[Form::places]; // of the operands, when it was issued
   bool adds;
 
@@ -68,6 +69,8 @@ struct Product {
       blocks[1] = first ? peer : w.block;
       block_count = 2;
     }
+    for (u32 h = 0; h < block_count; ++h)
+      distances[h] = w.block->cluster->distance_to_fenced(*blocks[h]);
     read_shape();
     find_paths();
   }
@@ -166,11 +169,15 @@ struct Product {
 
   u32 columns_of_part() const { return shape.n / paths.parts; }
 
+  SharedMatrix matrix_of(u32 of_block, Form::Place place) const {
+    return SharedMatrix::of_tensor_core(w, i, thread, blocks[of_block]->warps[0], operand<u64>(place),
+                                        distances[of_block]);
+  }
+
   // Rows of A of one block, k elements each.
-  void read_a(const Block &block, f32 *a) const {
+  void read_a(u32 of_block, f32 *a) const {
     u32 count = shape.a.count;
-    SharedMatrix matrix =
-        SharedMatrix::of_tensor_core(w, i, thread, block.warps[0], operand<u64>(Form::a), true);
+    SharedMatrix matrix = matrix_of(of_block, Form::a);
     f32 values[32];
     if (!shape.columns_a) {
       for (u32 row = 0; row < paths.rows; ++row)
@@ -201,8 +208,7 @@ struct Product {
     };
     f32 values[32];
     for (u32 half = 0; half < block_count; ++half) {
-      SharedMatrix matrix =
-          SharedMatrix::of_tensor_core(w, i, thread, blocks[half]->warps[0], operand<u64>(Form::b), true);
+      SharedMatrix matrix = matrix_of(half, Form::b);
       u32 first = half * shape.n / block_count;
       for (u32 column = 0; !shape.columns_b && column < columns; ++column)
         for (u32 chunk = 0; chunk < all_k / count; ++chunk) {
@@ -313,7 +319,7 @@ struct Product {
     for (u32 h = 0; h < block_count; ++h) {
       Block &block = *blocks[h];
       if (!form.tensor_a)
-        read_a(block, shared_a);
+        read_a(h, shared_a);
       for (u32 lane = 0; lane < all_lanes; lane += rows_at_once) {
         if (!paths.uses(lane))
           continue;

@@ -1,0 +1,87 @@
+"""The page of one result: what it shows of times, outputs and counters, and what it says where there is nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from replay.report.html import read_sources, render_page
+from replay.results.run.timing import Fidelity, KernelCounters, WindowCounters
+from replay.results.run.verification import OutputDifference, OutputMismatch, Verification
+from replay.results.store import write_result
+from replay.timing.statistics import summarize
+
+from ..helpers.result_factory import make_result, modelled
+from .test_report import checked
+
+
+def page_of(folder, *results):
+    paths = [folder / f"{at}.rres" for at in range(len(results))]
+    for path, result in zip(paths, results, strict=True):
+        write_result(path, result)
+    return render_page(read_sources(paths))
+
+
+def with_times(times_ns, **changes):
+    result = make_result(**changes)
+    timing = dataclasses.replace(result.timing, gpu_time_ns=times_ns, gpu=summarize(times_ns))
+    return dataclasses.replace(result, timing=timing)
+
+
+def test_it_gives_the_median_with_its_interval_and_quartiles(tmp_path):
+    text = checked(page_of(tmp_path, with_times([5000 + at for at in range(101)]))).text
+    assert "5.050 us" in text
+    assert "5.040 us .. 5.060 us" in text  # 95 %: the 41st and 61st of 101
+    assert "5.025 us .. 5.075 us" in text
+
+
+def test_it_draws_where_the_samples_lie_with_the_application_beside(tmp_path):
+    found = Fidelity(1, 4800, "measured", "measured", cold_ns=5050.0, deviation=-0.05, reproduced=True)
+    page = page_of(tmp_path, with_times([5000 + at % 13 * 8 for at in range(101)], fidelity=found))
+    assert re.search(r'aria-label="Where the samples lie, GPU time. cold: median 5\.048 us', page)
+    assert "in the application 4.800 us" in page
+    assert "polygon" in page
+
+
+def test_equal_samples_are_not_drawn(tmp_path):
+    page = page_of(tmp_path, with_times([5000] * 20))
+    assert "the same in every sample" in page
+    assert "Where the samples lie" not in page
+    assert "figure" not in checked(page).tags
+
+
+def test_every_part_says_when_there_is_nothing(tmp_path):
+    text = checked(page_of(tmp_path, make_result(timing=None))).text
+    assert "Nothing was timed." in text
+    assert "outputs match" in text
+    assert "Counters" not in text  # a GPU counts nothing that replay could ask for
+    assert "--counters" in checked(page_of(tmp_path, modelled())).text
+
+
+def test_counters_are_shown(tmp_path):
+    counted = KernelCounters(
+        "scan", 2, 4000, {"warp_instructions": 10, "warp_integer": 5, "thread_instructions": 320}
+    )
+    result = dataclasses.replace(modelled(), counters=WindowCounters(counted, [counted], failed=1))
+    text = checked(page_of(tmp_path, result)).text
+    assert "lanes per instruction, of 32" in text
+    assert "32.00" in text
+    assert "1 launch did not end well" in text
+
+
+def test_wrong_outputs_are_shown_with_their_first_places(tmp_path):
+    place = OutputMismatch(4096, 0x1000, "0000803f", "0100803f", "", 1024, "f32", "1.0", "1.0000001")
+    found = OutputDifference("out", 0, 8192, 8192, 12, [place])
+    wrong = make_result(verification=Verification("wrong", 3, 12288, 12, [found]))
+    text = checked(page_of(tmp_path, wrong)).text
+    for part in ("WRONG", "12 of 8,192 bytes differ", "1,024", "1.0000001", "0.0977 %"):
+        assert part in text
+
+
+@pytest.mark.parametrize("result", [make_result(), modelled()])
+def test_headings_follow_one_another(tmp_path, result):
+    levels = [int(level) for level in re.findall(r"<h(\d)", page_of(tmp_path, result))]
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
