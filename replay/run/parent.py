@@ -39,7 +39,7 @@ from replay.snapshot.schema import Environment, Kernel, Range, all_of, first_of,
 from replay.snapshot.windows import choose_window
 from replay.timing.stopping import StoppingParameters
 from replay.variants.model import Variant
-from replay.variants.planned import plan_of
+from replay.variants.planned import Plan, plan_of
 
 DEFAULT_TIMEOUT_S = 300.0  # without any sign of progress
 MAXIMUM_RESTARTS = 4  # each gives the worker another layout of addresses
@@ -99,11 +99,12 @@ def run_snapshot(
     options: RunOptions,
     progress: Callable[[str], None] = lambda text: None,
     start: Callable[..., WorkerProcess] = WorkerProcess,
+    plan_of: Callable[..., Plan] = plan_of,
 ) -> schema.RunResult:
     """Replay the snapshot once in a worker and return its result, whether its outputs match or not.
 
-    progress: called with the step that the worker is at. start: makes the worker. Raises ReplayError: WorkerError when
-    the worker died or hung, EngineError when the snapshot cannot be replayed here.
+    progress: called with the step that the worker is at. start: makes the worker. plan_of: plans the variant. Raises
+    ReplayError: WorkerError when the worker died or hung, EngineError when the snapshot cannot be replayed here.
     """
     begin_s = time.monotonic()
     driver = find_driver(options.variant.driver or options.driver)

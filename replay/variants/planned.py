@@ -84,6 +84,26 @@ def plan_of(
     return plan_variant(variant, reader, driver, ordinal, progress)
 
 
+class KeptPlans:
+    """Plans each variant once, for replays of one window that follow: nothing is compiled a second time."""
+
+    def __init__(self) -> None:
+        self._plans: dict[object, Plan] = {}
+
+    def __call__(
+        self,
+        variant: Variant,
+        reader: SnapshotReader,
+        driver: Driver,
+        ordinal: int,
+        progress: Callable[[str], None] = lambda text: None,
+    ) -> Plan:
+        key = variant, driver, ordinal
+        if key not in self._plans:
+            self._plans[key] = plan_of(variant, reader, driver, ordinal, progress)
+        return self._plans[key]
+
+
 def _in_memory(data: bytes) -> int:
     descriptor = os.memfd_create("replay-image")
     view = memoryview(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from replay.results.run.timing import KernelCounters, WindowCounters
-from replay.text import Column, Screen, duration, heading, shown, table
+from replay.text import Column, Screen, duration, heading, number, shown, table
 
 SHOWN_KERNELS = 8
 _CLASS = "warp_"
@@ -23,7 +23,7 @@ def render_counters(counters: WindowCounters, screen: Screen) -> Iterator[str]:
     yield table(columns, rows, screen)
     hidden = len(counters.kernels) - SHOWN_KERNELS
     if hidden > 0:
-        yield f"  ... and {hidden} more kernels: --json shows all"
+        yield f"  ... and {number(hidden, 'more kernel')}: --json shows all"
     if counters.failed:
         yield f"  {counters.failed} launches did not end well and count nothing"
 
