@@ -35,7 +35,7 @@ from replay.run.result import (
 from replay.run.supervisor import WorkerProcess
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import is_own
-from replay.snapshot.schema import Environment, Kernel, Range, all_of, first_of, from_wire
+from replay.snapshot.schema import Environment, Kernel, Range, all_of, first_of, from_wire, to_wire
 from replay.snapshot.windows import choose_window
 from replay.timing.stopping import StoppingParameters
 from replay.variants.model import Variant
@@ -131,7 +131,7 @@ def run_snapshot(
         made_of = captured_kernels(reader)
         ranges = list(all_of(reader, Range))
         spans = plan_spans(ranges)
-        plan = plan_of(options.variant, reader, driver, device, progress)
+        plan = plan_of(options.variant, reader, driver, device, progress, options.untrusted)
         whole, opened = whole_for_worker(reader, progress)
     dtypes = declared_types(ranges, options.dtypes)
     request = {
@@ -179,6 +179,8 @@ def run_snapshot(
     finally:
         log.close()
     answer["variant"], answer["notes"] = plan.facts, [*plan.notes, *answer["notes"]]
+    if answer.get("trust") is not None:
+        answer["trust"]["checks"] = [*to_wire(list(plan.checks)), *answer["trust"]["checks"]]
     result = assemble(answer, facts, driver, application, kernels, given, options, time.monotonic() - begin_s)
     return dataclasses.replace(result, kernels=made_of)
 

@@ -44,6 +44,9 @@ def counter_table(counters: WindowCounters) -> tuple[list[str], list[list[str]]]
         rows.append(
             [f"products of matrices, {kind}", *(f"{item.counters.get(name, 0):,}" for item in shown_items)]
         )
+    for words, name in _WHERE_COUNTED:
+        if any(item.counters.get(name) for item in shown_items):
+            rows.append([words, *(f"{item.counters.get(name, 0):,}" for item in shown_items)])
     names = sorted(
         {name for item in shown_items for name in _classes(item.counters)},
         key=lambda name: -counters.total.counters[name],
@@ -92,6 +95,13 @@ def _lanes(item: KernelCounters) -> str:
         ratio(item.counters.get("thread_instructions", 0), item.counters.get("warp_instructions", 0))
     )
 
+
+_WHERE_COUNTED = (
+    ("bytes of matrices by descriptors", "descriptor_bytes"),
+    ("  passes over the banks", "descriptor_wavefronts"),
+    ("bytes loaded by bulk copies", "bulk_load_bytes"),
+    ("bytes stored by bulk copies", "bulk_store_bytes"),
+)
 
 _FIGURES = (
     ("launches", lambda item: f"{item.launches:,}"),
