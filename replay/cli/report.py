@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from replay.cli.common import Json, Quiet, flag, option
+from replay.cli.common import Json, Quiet, Window, flag, option
 
 if TYPE_CHECKING:
     from replay.report.html.sources import Sources
@@ -33,12 +33,14 @@ def report(
             "Write launches and copies of snapshots and results for Perfetto or chrome://tracing.",
         ),
     ] = None,
+    window: Window = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Make an offline HTML page, Markdown, or a trace, of comparisons, bisections, gates, histories and results.
 
-    The page is one file and loads nothing; it can be attached to a bug report.
+    The page is one file and loads nothing; it can be attached to a bug report. Snapshots alone have a page:
+    timeline, map of memory, kernels, what a replay needs, what is missing.
 
     With the snapshots that were compared it also shows where the PTX of the sides differs, and their machine code where
     nvdisasm or cuobjdump is installed: replay report c.json before.rsnap after.rsnap -o page.html
@@ -65,15 +67,15 @@ def report(
     if chrome_trace is not None:
         write_whole(chrome_trace, _trace(sources))
         files.append(_written(chrome_trace, "trace", quiet))
-    if (output is not None or markdown) and not sources.findings:
+    alone = bool(sources.snapshots) and not sources.findings
+    if (markdown or (output is not None and not alone)) and not sources.findings:
         raise UsageError(
             "nothing to report on: a snapshot by itself is no finding",
-            next="name what `replay compare`, `bisect`, `check` or `run -o` wrote, too; `replay info` describes it",
+            next="name what `replay compare`, `bisect`, `check` or `run -o` wrote, too; -o PAGE.html shows a snapshot",
         )
     if output is not None:
-        from replay.report.html.page import render_page
-
-        write_whole(output, render_page(sources).encode("utf-8", "backslashreplace"), SHARED)
+        page = _page_of_snapshots(sources, window) if alone else _page(sources)
+        write_whole(output, page.encode("utf-8", "backslashreplace"), SHARED)
         files.append(_written(output, "page", quiet))
     if markdown:
         from replay.report.markdown import render_markdown
@@ -83,6 +85,18 @@ def report(
         print_document(REPORT, ReportPrinted(files, text))
     elif markdown:
         put(text)
+
+
+def _page(sources: Sources) -> str:
+    from replay.report.html.page import render_page
+
+    return render_page(sources)
+
+
+def _page_of_snapshots(sources: Sources, window: int | None) -> str:
+    from replay.report.html.snapshot.page import render_snapshots
+
+    return render_snapshots(sources.snapshots, window)
 
 
 def _trace(sources: Sources) -> bytes:

@@ -21,6 +21,7 @@ from replay.cli.common import (
     Trust,
     Untrusted,
     VaryInputs,
+    Verbose,
     Weights,
     Window,
     flag,
@@ -43,7 +44,7 @@ OPTIONS = {
         "driver", "device", "window", "relocate", "placement", "memory_limit", "timeout", "trust",
     ),
     "Contents elsewhere": ("store", "weights", "offline"),
-    "Output": ("output", "history", "logs", "json", "quiet"),
+    "Output": ("output", "history", "logs", "json", "verbose", "quiet"),
 }  # fmt: skip
 EXAMPLES = ("replay run x.rsnap --quick", "replay run x.rsnap --swap attention=new.cu -o new.rres")
 
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
 
 def run(
-    context: typer.Context,
     snapshot: SnapshotPath,
     driver: ReplayDriver = None,
     device: Annotated[int, option("N", "Ordinal of the device.", min=0)] = 0,
@@ -155,6 +155,7 @@ def run(
     weights: Weights = None,
     offline: Offline = False,
     json: Json = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> int:
     """Replay a snapshot in a fresh process, check its outputs bit by bit and time it.
@@ -164,11 +165,6 @@ def run(
     Exit code 0: the outputs match, or the error that the window ended in was reproduced. 1: they differ, it was not, or
     nothing could be compared. 3: the snapshot could not be replayed.
     """
-    if not (profile or trust or untrusted or vary_inputs or swap or ptxas or jit or grid or block or shared):
-        from replay.run.supervisor import end_ahead, start_ahead
-
-        context.call_on_close(end_ahead)
-        start_ahead(driver)  # it starts while the rest is imported and read
     from functools import partial
 
     from replay.beside import require_place

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from replay.difference.listing import CodeLine
@@ -19,6 +19,8 @@ MAXIMUM_LINES = 200_000
 _BEGIN = re.compile(r"^\s*(?:\.text\.(\S+):|Function : (\S+))\s*$")
 _END = re.compile(r"^\s*(?:\.section\b|\.{10,})")
 _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s*([^;/]+?)\s*;")
+# `//## File "/home/x/saxpy.cu", line 12`, of nvdisasm -g
+_SOURCE = re.compile(r'^\s*//## File "([^"]{0,4096})", line (\d{1,9})')
 _LABEL = re.compile(r"^\s*(\.L_\w+):")
 _NAME = re.compile(r"(?<![\w.])(?:U?[RP]\d+|B\d+)(?!\w)|\.L_\w+|(?<=BRA )0x[0-9a-f]+")
 
@@ -41,6 +43,15 @@ class Disassembler:
 
     def lines(self, cubin: bytes, kernel: str) -> list[CodeLine]:
         """None of them when the tool shows no such kernel. kernel: mangled. Raises EngineError."""
+        return _kernel_lines(self._shown(cubin, ["-c"]), kernel)
+
+    def listing(self, cubin: bytes, kernel: str) -> list[tuple[str, str]]:
+        """(instruction, "saxpy.cu:12" where it comes from other source than the one before, else ""); the source only
+        of nvdisasm, and of cubins that say it. Raises EngineError."""
+        return list(_placed(self._shown(cubin, ["-c", "-g"]), kernel))
+
+    def _shown(self, cubin: bytes, options: Sequence[str]) -> list[str]:
+        """What the tool prints. options: of nvdisasm."""
         if self._tool is None:
             raise EngineError(
                 "neither nvdisasm nor cuobjdump was found", next="they come with the CUDA toolkit"
@@ -48,11 +59,27 @@ class Disassembler:
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(cubin)
             file.flush()
-            options = ["-c"] if self._is_nvdisasm else ["-sass"]
-            ran = run_tool([str(self._tool), *options, file.name], TIMEOUT_S)
+            given = options if self._is_nvdisasm else ["-sass"]
+            ran = run_tool([str(self._tool), *given, file.name], TIMEOUT_S)
         if ran.status != 0:
             raise EngineError(f"ended with status {ran.status}: {ran.first_error}", where=self._tool)
-        return _kernel_lines(ran.output.decode("utf-8", "replace").splitlines(), kernel)
+        return ran.output.decode("utf-8", "replace").splitlines()
+
+
+def _placed(text: Sequence[str], kernel: str) -> Iterator[tuple[str, str]]:
+    inside, count, place, last = False, 0, "", ""
+    for line in text:
+        if begin := _BEGIN.match(line):
+            inside = kernel in (begin[1], begin[2])
+        elif _END.match(line):
+            inside = False
+        elif inside and (source := _SOURCE.match(line)):
+            place = f"{source[1].replace(chr(92), '/').rpartition('/')[2][:80]}:{source[2]}"
+        elif inside and (found := _INSTRUCTION.match(line) or _LABEL.match(line)):
+            yield " ".join(found[1].split()), place if place != last else ""
+            last, count = place, count + 1
+            if count >= MAXIMUM_LINES:
+                return
 
 
 def _kernel_lines(text: Sequence[str], kernel: str) -> list[CodeLine]:

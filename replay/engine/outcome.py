@@ -79,6 +79,7 @@ def execute_request(
     messages.stage("reading the snapshot")
     changes = read_changes(request.get("variant"))
     program = Program(reader, request["best_effort"], request.get("expand_graphs", False), changes)
+    program.untrusted = request.get("challenge") is not None
     if request.get("census"):
         change_census(program, request["census"])
     messages.stage("looking at what the snapshot needs")

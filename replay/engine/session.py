@@ -188,6 +188,7 @@ class Session:
             [partial(translation.contexts.switch, one) for one in contexts.values()],
             [(self.contents.live(item), item.before.size_bytes)
              for item in self.restorable if is_global(item) and item.before is not None],
+            everything=program.untrusted,
         )  # fmt: skip
         self.use_main_context()
         for range_, live in own.live:

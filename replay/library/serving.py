@@ -1,9 +1,10 @@
 """`replay serve`: warm sessions of several snapshots on a Unix socket, and the client of it.
 
 Each message is its length (4 bytes, big endian) and a msgpack map. A request is
-`{"version": 1, "do": "run", "snapshot": NAME, "choices": {...}}`, or `{"version": 1, "do": "list"}`; an answer is
-`{"version": 1, "result": {...}}` with the document of `replay run --json`, or `{"version": 1, "error": {...}}` with the
-fields of `replay.error/1`. Requests of all clients are carried out one after the other.
+`{"version": 1, "do": "run", "snapshot": NAME, "choices": {...}}`, `{"version": 1, "do": "evaluate", "snapshot": NAME,
+"candidate": FILE, "kernel": "", "choices": {...}}` or `{"version": 1, "do": "list"}`; an answer is
+`{"version": 1, "result": {...}}` with the document of the command with --json, or `{"version": 1, "error": {...}}` with
+the fields of `replay.error/1`. Requests of all clients are carried out one after the other.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ import msgpack
 
 from replay import errors
 from replay.errors import FileError, FormatError, LimitError, ReplayError, UsageError, VersionError
+from replay.library.evaluating import Evaluation
+from replay.library.found import Found
 from replay.library.options import RunChoices
 from replay.library.session import Session
-from replay.results import documents
-from replay.results.json import document
+from replay.results.evaluation import Evaluated
+from replay.snapshot.schema import from_wire
 from replay.snapshot.windows import list_windows
 
 if TYPE_CHECKING:
@@ -178,8 +181,10 @@ class Server:
             )
         if request.get("do") == "list":
             return sorted(self.sessions)
-        if request.get("do") != "run":
-            raise UsageError("no such request", where=str(request.get("do"))[:60], next="do: run or list")
+        if request.get("do") not in ("run", "evaluate"):
+            raise UsageError(
+                "no such request", where=str(request.get("do"))[:60], next="do: run, evaluate or list"
+            )
         name, choices = request.get("snapshot"), request.get("choices", {})
         if not isinstance(name, str) or name not in self.sessions:
             raise UsageError(
@@ -192,7 +197,9 @@ class Server:
         for choice in _REFUSED:
             if choice in choices:
                 raise UsageError("is no choice of a client", where=choice)
-        if choices.get("trust", False) is not False:  # it may only say that it trusts nobody
+        # It may only say that it trusts nobody; a candidate of its own, which stays confined, is its own affair.
+        own = request["do"] == "evaluate" and choices.get("trust", False) is None
+        if choices.get("trust", False) is not False and not own:
             raise UsageError("is no choice of a client", where="trust", next="leave it out, or say false")
         for choice in _NO_PATH:
             given = str(choices.get(choice, ""))
@@ -200,11 +207,23 @@ class Server:
                 raise UsageError(
                     "a client names no file that is executed", where=choice, next="give a name or version"
                 )
+        session = self.sessions[name]
+        found: Found[Any]
         try:
-            result = self.sessions[name].run(**choices)
+            if request["do"] == "evaluate":
+                found = session.evaluate(_text(request, "candidate"), _text(request, "kernel"), **choices)
+            else:
+                found = session.run(**choices)
         except (TypeError, ValueError, AttributeError) as error:
             raise UsageError(f"choices that make no sense: {error}"[:300]) from None
-        return json.loads(document(documents.RUN, result.data))
+        return json.loads(found.json())
+
+
+def _text(request: dict[str, Any], field: str) -> str:
+    value = request.get(field, "")
+    if not isinstance(value, str):
+        raise UsageError("is a text", where=field)
+    return value
 
 
 def _listening(at: Path) -> socket.socket:
@@ -264,6 +283,14 @@ class Client:
         """Replay a snapshot: the document of `replay run --json`."""
         found: dict[str, Any] = self._ask({"do": "run", "snapshot": snapshot, "choices": choices})
         return found
+
+    def evaluate(
+        self, snapshot: str, candidate: str | os.PathLike[str], kernel: str = "", **choices: Any
+    ) -> Evaluation:
+        """Judge a candidate, as `Session.evaluate` does."""
+        request = {"do": "evaluate", "snapshot": snapshot, "candidate": os.path.abspath(candidate),
+                   "kernel": kernel, "choices": choices}  # fmt: skip
+        return Evaluation(from_wire(Evaluated, self._ask(request)))
 
     def _ask(self, request: dict[str, Any]) -> Any:
         try:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from replay.export.folder import Exported
+    from replay.library.evaluating import Evaluation
     from replay.library.options import RunChoices, Side
     from replay.library.result import Result
     from replay.library.searching import BisectionResult, Symptom
@@ -208,6 +209,38 @@ class Snapshot:
             )
         )  # fmt: skip
 
+    def evaluate(
+        self,
+        candidate: PathLike,
+        kernel: str = "",
+        *,
+        minimum_effect: float = 0.01,
+        rounds: int | None = None,
+        budget_s: float | None = None,
+        progress: Progress | None = None,
+        **choices: Unpack[RunChoices],
+    ) -> Evaluation:
+        """Judge a candidate for a captured kernel, as `replay evaluate` does: outputs, time in rounds beside the
+        captured kernel, what moved, and what to do next. It is built once.
+
+        candidate: a .cu, PTX, cubin or fat binary. kernel: which of the window it replaces, "" where its names say
+        that. choices: as of `run`; trust is False where nothing else is said: it may be made to deceive (None: it is
+        yours). What the candidate does wrong is in the evaluation (WRONG, FAILED); raises
+        UsageError and FileError for a question that makes no sense, EngineError where the captured kernel cannot be
+        replayed here.
+        """
+        from replay.challenge.making import Challenges
+        from replay.evaluating.evaluate import Judge
+        from replay.library.evaluating import Evaluation, candidate_at, limits_of
+        from replay.library.options import run_options
+        from replay.run.parent import run_snapshot
+
+        options = run_options(**self._with_window({"caches": "cold", "trust": False, **choices}))
+        limits = limits_of(minimum_effect, rounds, budget_s)
+        with followed(progress) as show, Challenges() as challenges:
+            judge = Judge(self.path, options, run_snapshot, challenges)
+            return Evaluation(judge.evaluate(candidate_at(candidate), kernel, limits, show))
+
     def bisect(
         self,
         over: str,
@@ -343,6 +376,6 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         from replay.report.html.page import render_fragment
-        from replay.report.html.snapshot import snapshot_section
+        from replay.report.html.snapshot.section import snapshot_section
 
         return render_fragment([snapshot_section(self.info())])

@@ -35,11 +35,11 @@ from replay.run.result import (
 from replay.run.supervisor import WorkerProcess
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import is_own
-from replay.snapshot.schema import Environment, Kernel, Range, all_of, first_of, from_wire
+from replay.snapshot.schema import Environment, Kernel, Range, all_of, first_of, from_wire, to_wire
 from replay.snapshot.windows import choose_window
 from replay.timing.stopping import StoppingParameters
 from replay.variants.model import Variant
-from replay.variants.planned import plan_of
+from replay.variants.planned import Plan, plan_of
 
 DEFAULT_TIMEOUT_S = 300.0  # without any sign of progress
 MAXIMUM_RESTARTS = 4  # each gives the worker another layout of addresses
@@ -99,11 +99,12 @@ def run_snapshot(
     options: RunOptions,
     progress: Callable[[str], None] = lambda text: None,
     start: Callable[..., WorkerProcess] = WorkerProcess,
+    plan_of: Callable[..., Plan] = plan_of,
 ) -> schema.RunResult:
     """Replay the snapshot once in a worker and return its result, whether its outputs match or not.
 
-    progress: called with the step that the worker is at. start: makes the worker. Raises ReplayError: WorkerError when
-    the worker died or hung, EngineError when the snapshot cannot be replayed here.
+    progress: called with the step that the worker is at. start: makes the worker. plan_of: plans the variant. Raises
+    ReplayError: WorkerError when the worker died or hung, EngineError when the snapshot cannot be replayed here.
     """
     begin_s = time.monotonic()
     driver = find_driver(options.variant.driver or options.driver)
@@ -130,7 +131,7 @@ def run_snapshot(
         made_of = captured_kernels(reader)
         ranges = list(all_of(reader, Range))
         spans = plan_spans(ranges)
-        plan = plan_of(options.variant, reader, driver, device, progress)
+        plan = plan_of(options.variant, reader, driver, device, progress, options.untrusted)
         whole, opened = whole_for_worker(reader, progress)
     dtypes = declared_types(ranges, options.dtypes)
     request = {
@@ -178,6 +179,8 @@ def run_snapshot(
     finally:
         log.close()
     answer["variant"], answer["notes"] = plan.facts, [*plan.notes, *answer["notes"]]
+    if answer.get("trust") is not None:
+        answer["trust"]["checks"] = [*to_wire(list(plan.checks)), *answer["trust"]["checks"]]
     result = assemble(answer, facts, driver, application, kernels, given, options, time.monotonic() - begin_s)
     return dataclasses.replace(result, kernels=made_of)
 

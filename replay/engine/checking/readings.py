@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain, islice
+from typing import Protocol
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import LOADED_TYPES
 from replay.engine.checking.allowances import Allowances, Operations
 from replay.engine.checking.copied_types import Places, copies, copy_of, part, spread
-from replay.engine.program import Program
 from replay.errors import ReplayError
 from replay.images import identify, read_container
 from replay.images.ptx_accesses import Accesses, accesses_of
@@ -31,7 +31,9 @@ from replay.outputs.comparison import Reading
 from replay.outputs.elements import TYPES, ElementType, Region
 from replay.outputs.tolerance import Tolerance, largest_of
 from replay.planning.spans import is_array, is_global
-from replay.snapshot.schema import Call, Environment, Kernel, Range, all_of, first_of
+from replay.snapshot.calls import Calls
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import Call, Environment, Image, Kernel, Range, all_of, first_of
 
 DECLARED, ARRAY_FORMAT, INFERRED = "declared", "array format", "inferred from PTX"
 MAXIMUM_LAUNCHES = 20_000  # that are looked at
@@ -49,12 +51,28 @@ class ReplayDevice:
     compute_capability: str
 
 
+class Recorded(Protocol):
+    """What a snapshot recorded of one window, as `Program` has it. `kinds`: one call of each kind, setup and window."""
+
+    @property
+    def reader(self) -> SnapshotReader: ...
+    @property
+    def ranges(self) -> dict[int, Range]: ...
+    @property
+    def images(self) -> dict[str, Image]: ...
+    @property
+    def setup(self) -> Sequence[Call]: ...
+    @property
+    def window(self) -> Calls: ...
+    def kinds(self) -> Iterator[Call]: ...
+
+
 @dataclass(eq=False)
 class Readings:
     """declared: types by range id. asked_for: tolerance; None for the one that follows from the kernels and the
     devices."""
 
-    program: Program
+    program: Recorded
     declared: Mapping[int, ElementType]
     asked_for: Tolerance | None
     here: ReplayDevice | None = None
@@ -64,7 +82,7 @@ class Readings:
 
     def of(self, range_: Range) -> Reading:
         """Of one range."""
-        return self._reading(self._regions(range_), self.tolerance_of(range_))
+        return self._reading(self.regions(range_), self.tolerance_of(range_))
 
     def _reading(self, regions: Sequence[Region], tolerance: Tolerance | None) -> Reading:
         self._applied.append(tolerance)
@@ -113,7 +131,7 @@ class Readings:
 
     def of_part(self, range_: Range, offset: int, size_bytes: int) -> Reading:
         """Of some bytes of a range, as a buffer of their own."""
-        regions = part(self._regions(range_), offset, size_bytes, 0)
+        regions = part(self.regions(range_), offset, size_bytes, 0)
         return self._reading(regions, self.tolerance_of(range_))
 
     def of_copy(self, call: Call) -> Reading:
@@ -128,7 +146,8 @@ class Readings:
     def _places(self) -> Places:
         return Places(self.program.ranges.values())
 
-    def _regions(self, range_: Range) -> list[Region]:
+    def regions(self, range_: Range) -> list[Region]:
+        """The parts of a range whose element type is known."""
         certain = self._certain(range_)
         return self._inferred.get(range_.id, []) if certain is None else certain
 

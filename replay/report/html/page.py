@@ -15,8 +15,11 @@ from markupsafe import Markup
 from replay import __version__
 from replay.harmless import visible
 from replay.privacy import without_places
+from replay.report.html.bisection import bisection_section
+from replay.report.html.check import check_section
 from replay.report.html.comparison import comparison_section
-from replay.report.html.findings import bisection_section, check_section, history_section
+from replay.report.html.evaluation import evaluation_section
+from replay.report.html.history import history_section
 from replay.report.html.model import Section
 from replay.report.html.plots import draw, points_for_each
 from replay.report.html.result import result_section
@@ -33,6 +36,7 @@ def sections_of(sources: Sources) -> list[Section]:
         *(comparison_section(item, sources.code) for item in sources.comparisons),
         *(bisection_section(item, sources.code) for item in sources.bisections),
         *(check_section(item) for item in sources.checks),
+        *(evaluation_section(item) for item in sources.evaluations),
         *(history_section(item) for item in sources.histories),
         *(result_section(item, sources.code) for item in sources.results),
     ]
@@ -42,27 +46,43 @@ def render_page(sources: Sources) -> str:
     """The whole page as HTML."""
     sections = sections_of(sources)
     figures = sum(section.figures() for section in sections)
-    style = _style()
+    style = page_style()
     script = ""
     if figures:  # fifty kilobytes that a page without plots has no use for
-        style = _part("uplot/uPlot.min.css") + "\n" + style
-        script = _part("uplot/uPlot.iife.min.js") + "\n" + _part("plots.js")
+        style = part("uplot/uPlot.min.css") + "\n" + style
+        script = part("uplot/uPlot.iife.min.js") + "\n" + part("plots.js")
     points = points_for_each(figures)
-    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes")
-    # Stand for files of this package, whose digests the policy has, while the rest is made private.
-    styled, scripted = secrets.token_hex(), secrets.token_hex()
-    page = _rendered(
+    return assembled(
         "page.html.jinja",
+        style,
+        script,
         title=f"{sections[0].title}" if sections else "replay: nothing to report",
         sections=sections,
         draw=lambda plot: draw(plot, points),
+    )
+
+
+def assembled(name: str, style: str, script: str, numbers: Sequence[str] = (), **values: object) -> str:
+    """A page of the template `name`, with this style and this script, the only ones that it allows. numbers: texts
+    without a name in them, for the template's `numbers`, which nothing has to be taken out of."""
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes")
+    # Stand for files of this package, whose digests the policy has, while the rest is made private.
+    styled, scripted = secrets.token_hex(), secrets.token_hex()
+    numbered = [secrets.token_hex() for _ in numbers]
+    page = _rendered(
+        name,
         policy=_policy(style, script),
         style=styled,
         script=scripted if script else "",
+        numbers=numbered,
         version=__version__,
         now=now,
+        **values,
     )
-    return visible(without_places(page).replace(styled, style).replace(scripted, script))
+    page = visible(without_places(page)).replace(styled, style).replace(scripted, script)
+    for token, text in zip(numbered, numbers, strict=True):
+        page = page.replace(token, text)
+    return page
 
 
 def render_fragment(sections: Sequence[Section]) -> str:
@@ -73,7 +93,7 @@ def render_fragment(sections: Sequence[Section]) -> str:
     )
     style = secrets.token_hex()
     fragment = f'<div class="replay-found"><style>{style}</style>{body}</div>'
-    return visible(without_places(fragment)).replace(style, _scoped(_style()))
+    return visible(without_places(fragment)).replace(style, _scoped(page_style()))
 
 
 def _scoped(style: str) -> str:
@@ -87,9 +107,8 @@ def _scoped(style: str) -> str:
 def _rendered(name: str, **values: object) -> str:
     import jinja2
 
-    parts = {part: _part(part) for part in ("page.html.jinja", "sections.html.jinja")}
     environment = jinja2.Environment(
-        loader=jinja2.DictLoader(parts), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        loader=jinja2.FunctionLoader(part), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     return environment.get_template(name).render(empty=Section("There is nothing to report."), **values)
@@ -105,9 +124,11 @@ def _digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _style() -> str:
-    return _part("page.css") + "\n" + _part("drawing.css")
+def page_style() -> str:
+    """That of every page."""
+    return "\n".join(map(part, ("page.css", "drawing.css", "findings.css")))
 
 
-def _part(name: str) -> str:
+def part(name: str) -> str:
+    """A file of this package."""
     return resources.files(__package__).joinpath(name).read_text("utf-8")

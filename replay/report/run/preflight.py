@@ -28,9 +28,9 @@ def render_preflight(found: Preflight, screen: Screen) -> str:
     where = f"{device} (device {found.device_ordinal}, CUDA {cuda_version(found.driver.version)})"
     title = f"{shown(found.snapshot.file)}{window}: {verdict} on {where}"
     cells: Cells[Finding] = [
-        (Column("item", cut=True), lambda item: shown(item.item, 100)),
-        (Column("needed", cut=True), lambda item: shown(item.needs, 120)),
-        (Column("here", cut=True), lambda item: shown(item.here, 120)),
+        (Column("item", wrap=True), lambda item: shown(item.item, 100)),
+        (Column("needed", wrap=True), lambda item: shown(item.needs, 120)),
+        (Column("here", wrap=True), lambda item: shown(item.here, 120)),
         (Column("", verdicts=True), lambda item: _MARKS.get(item.state, item.state)),
     ]
     lines = [
@@ -59,11 +59,11 @@ def needs_lines(needs: Requirements) -> Iterator[tuple[str, str]]:
         memory += f", {len(needs.devices)} devices"
     yield "memory", memory
     for image in needs.images[:SHOWN_IMAGES]:
-        targets = [*image.cubins, *(f"{target} (PTX {version})" for target, version in image.ptx)]
+        targets = image.code
         text = some([shown(item, 40) for item in targets], SHOWN_TARGETS)
         if not image.known:
             text = "not looked into"
-        elif not image.ptx:
+        elif not image.ptx and not image.tile_ir:
             text += "; no PTX, so only these architectures"
         yield "code", f"{shown(image.digest[:12])}: {text or 'none'}"
     if len(needs.images) > SHOWN_IMAGES:

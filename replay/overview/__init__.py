@@ -1,0 +1,1 @@
+"""What a snapshot's page shows: everything in one window, read within bounds and executed never."""
