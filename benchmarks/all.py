@@ -39,6 +39,7 @@ BENCHMARKS = {
     "history": ["history.py", "--results", "20000"],
     "store": ["store.py"],
     "session": ["session.py"],
+    "pages": ["pages.py"],
 }
 Nights = dict[str, list[tuple[str, float]]]  # for each figure its values, with their times, oldest first
 
