@@ -260,8 +260,9 @@ BY_HAND = {
     "sured": "`.b` and `.p`; `.add .min .max .and .or`",
     "istypep": "`.texref .samplerref .surfref`",
     "cp": (
-        "`.async`, `.async.bulk`; `.tensor` of tiles, `.im2col`, `.tile::gather4` and `.tile::scatter4`, without "
-        "interleaving"
+        "`.async`, `.async.bulk`; `.tensor` of tiles, `.im2col`, `.im2col::w`, `.im2col::w::128`, `.tile::gather4` and "
+        "`.tile::scatter4`, interleaved, of packed elements, `.cta_group`; not `.im2col_no_offs::w` and `.override` "
+        "of PTX ISA 9.4"
     ),
 }
 
@@ -278,9 +279,6 @@ REFUSED = {
         "vadd.u32.u32.u32",
         "vmad.u32.u32.u32",
         "vset4.u32.u32.eq",
-    ),
-    "wide im2col copies": (
-        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes",
     ),
 }
 

@@ -20,6 +20,7 @@ except ImportError:  # read from a checkout, which was not built
 # Public name -> module and name in it. `__init__.pyi` says the same to type checkers.
 _PUBLIC = {
     "Buffer": "library.memory:Buffer",
+    "Evaluation": "library.evaluating:Evaluation",
     "Launch": "library.launches:Launch",
     "Parameter": "library.launches:Parameter",
     "Result": "library.result:Result",

@@ -3,6 +3,7 @@ from replay.library.capturing import capture as capture
 from replay.library.capturing import captured_once as captured_once
 from replay.library.capturing import launch_under_shim as launch_under_shim
 from replay.library.checking import check_corpus, history_of
+from replay.library.evaluating import Evaluation as Evaluation
 from replay.library.launches import Launch as Launch
 from replay.library.launches import Parameter as Parameter
 from replay.library.memory import Buffer as Buffer

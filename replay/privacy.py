@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any
 
 from replay.harmless import LINES
+from replay.patterns import compiled_later
 
 REMOVED = "[removed]"
 USER, HOST = "[user]", "[host]"
@@ -31,23 +32,23 @@ _SECRET = (
     r"|secret|password|passwd|passphrase|pwd|credentials?|api[-_]?key|access[-_]?key|secret[-_]?key|private[-_]?key"
     r"|session[-_]?key|auth[-_]?key|authorization|auth|cookie|access[-_]?key[-_]?id)"
 )
-_OPTION = re.compile(rf"-{{1,2}}[\w.-]{{0,80}}?{_SECRET}", re.IGNORECASE)
-_SIGNED = re.compile(
+_OPTION = compiled_later(rf"-{{1,2}}[\w.-]{{0,80}}?{_SECRET}", re.IGNORECASE)
+_SIGNED = compiled_later(
     r"(?:sig|signature|token|key|secret|credential|password|auth)[\w%-]{0,40}=", re.IGNORECASE
 )
 # Each after texts of which one is in all that it finds: a search takes a microsecond a character.
 _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (("://",), re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,40}://)[^/@\s'\"]+@"), rf"\1{REMOVED}@"),
-    (("://",), re.compile(r"://[^\s'\"]+"), lambda found: _without_query(found[0])),
-    (("",), re.compile(r"\b(bearer|basic)(\s+)(?!\[removed\])[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE),
+    (("://",), compiled_later(r"([A-Za-z][A-Za-z0-9+.-]{0,40}://)[^/@\s'\"]+@"), rf"\1{REMOVED}@"),
+    (("://",), compiled_later(r"://[^\s'\"]+"), lambda found: _without_query(found[0])),
+    (("",), compiled_later(r"\b(bearer|basic)(\s+)(?!\[removed\])[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE),
      rf"\1\2{REMOVED}"),
     # In quotes up to the closing one; else up to a blank or what ends a value in a URL, a call or a list.
-    (("=", ":"), re.compile(rf"({_SECRET}[\"']?\s*[=:]\s*)([\"'])(?:(?!\2).)*\2", re.IGNORECASE),
+    (("=", ":"), compiled_later(rf"({_SECRET}[\"']?\s*[=:]\s*)([\"'])(?:(?!\2).)*\2", re.IGNORECASE),
      rf"\1\2{REMOVED}\2"),
-    (("=", ":"), re.compile(rf"({_SECRET}\s*(?:=|:\s*)(?!bearer\b|basic\b|:))(?!\[removed\])[^\s\"'&;,)\]}}]+",
+    (("=", ":"), compiled_later(rf"({_SECRET}\s*(?:=|:\s*)(?!bearer\b|basic\b|:))(?!\[removed\])[^\s\"'&;,)\]}}]+",
                             re.IGNORECASE), rf"\1{REMOVED}"),
-    (("",), re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}"
-                r"|glpat-[\w-]{16,}|xox[abpr]-[\w-]{10,}|AKIA[0-9A-Z]{16}"
+    (("",), compiled_later(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|hf_[A-Za-z0-9]{20,}"
+                r"|sk-[A-Za-z0-9_-]{20,}|glpat-[\w-]{16,}|xox[abpr]-[\w-]{10,}|AKIA[0-9A-Z]{16}"
                 r"|eyJ[\w-]{8,2000}\.eyJ[\w-]{8,}\.[\w-]*)"), REMOVED),
 )  # fmt: skip
 
@@ -94,9 +95,9 @@ _COLLISION_ENTROPY_BITS = 4.4
 _WORDS = 0.45  # of the characters are in rows of three small letters and more: names in camel case have more
 _CLASS_CHANGES = 0.2  # of all neighbours, where one is a small letter, capital or digit and the next is not
 _MARKS = 3  # of a key of 256 bits that is written in base64 for URLs, - and _, at most, as a rule
-_RUN = re.compile(rf"[A-Za-z0-9+/_~-]{{{RANDOM_CHARACTERS},}}={{0,2}}")
-_PIECE = re.compile(rf"[A-Za-z0-9]{{{RANDOM_CHARACTERS},}}")
-_SHAPE = re.compile(r"\d+(?:x\d+)+")
+_RUN = compiled_later(rf"[A-Za-z0-9+/_~-]{{{RANDOM_CHARACTERS},}}={{0,2}}")
+_PIECE = compiled_later(rf"[A-Za-z0-9]{{{RANDOM_CHARACTERS},}}")
+_SHAPE = compiled_later(r"\d+(?:x\d+)+")
 _CLASSES = str.maketrans({**dict.fromkeys("abcdefghijklmnopqrstuvwxyz", "a"),
                           **dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "A"),
                           **dict.fromkeys("0123456789", "0")})  # fmt: skip
@@ -151,7 +152,7 @@ _SYSTEM = (
     "/sys/",
     "/etc/",
 )  # the same everywhere
-_PATH = re.compile(r"(?<![^\s='\"(\[,:;<>|@`])(?:file://)?((?:~[\w.-]*)?/(?:[^\s/:;,'\"`()<>\[\]{}|&=*?#]+/)+"
+_PATH = compiled_later(r"(?<![^\s='\"(\[,:;<>|@`])(?:file://)?((?:~[\w.-]*)?/(?:[^\s/:;,'\"`()<>\[\]{}|&=*?#]+/)+"
                    r"[^\s/:;,'\"`()<>\[\]{}|&=*?#]*|~/[^\s/:;,'\"`()<>\[\]{}|&=*?#]+)")  # fmt: skip
 _NOBODY = frozenset(
     {"root", "user", "admin", "ubuntu", "debian", "runner", "nobody", "guest", "test", "docker", "jovyan", "build",
@@ -237,7 +238,7 @@ def _name_rules(users: frozenset[str], hosts: frozenset[str]) -> tuple[tuple[re.
     for names, instead in ((users, USER), (hosts, HOST)):
         if every := any_of(names, 3):
             rules.append((re.compile(rf"(?<![\w-])(?:{every})(?![\w-])"), instead))
-    return (*rules[:both], (re.compile(""), ""), *rules[both:])
+    return (*rules[:both], (compiled_later(""), ""), *rules[both:])
 
 
 def _without_names(text: str, words: bool) -> str:
@@ -267,14 +268,14 @@ def private_message(text: str, paths: Paths | None = None) -> str:
 
 # ---- command lines ------------------------------------------------------------------------------
 
-_NAME = re.compile(r"-{0,2}[A-Za-z_][\w.-]{0,80}")
+_NAME = compiled_later(r"-{0,2}[A-Za-z_][\w.-]{0,80}")
 _SAYS_SECRET = frozenset(
     {"secret", "secrets", "password", "passwd", "passphrase", "pwd", "credential", "credentials", "auth",
      "authorization", "cookie", "apikey"}
 )  # fmt: skip
 _SAYS_KEY = frozenset({"key", "keys", "token", "keyfile", "pat"})
 _NO_KEY = frozenset({"pad", "eos", "bos", "unk", "sep", "cls", "mask", "stop"})
-_HARMLESS_VALUE = re.compile(
+_HARMLESS_VALUE = compiled_later(
     r"[+-]?\d{0,9}(?:\.\d{0,9})?|true|false|yes|no|on|off|none|</?\w{1,8}>", re.IGNORECASE
 )
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from replay import interrupts
+from replay.cli.ahead import worker_ahead
 from replay.errors import ErrorPrinted, ExitCode, FileError, ReplayError, UsageError
 from replay.report.streams import output
 
@@ -39,10 +40,12 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Replay": {
         "run": "Replay a snapshot in a fresh process, check its outputs and time it.",
+        "mcp": "Serve tools for agents: look into snapshots of a folder, and replay them.",
         "serve": "Keep snapshots warm, and replay candidates that come through a socket.",
     },
     "Decide": {
         "compare": "Say whether one snapshot or variant is slower than another.",
+        "evaluate": "Judge a candidate for a captured kernel: correct, faster, and what to do next.",
         "bisect": "Find the first of several compilers, drivers or images that is slower.",
         "check": "Replay a folder of snapshots and compare them with a baseline.",
         "history": "List kernels over time, and mark where their level changed.",
@@ -112,7 +115,8 @@ def _respelled(arguments: list[str]) -> list[str]:
 def _main(arguments: list[str]) -> int:
     code: int = ExitCode.DONE
     try:
-        code = _dispatch(arguments)
+        with worker_ahead(arguments):
+            code = _dispatch(arguments)
         output.flush()
         return code
     except BrokenPipeError:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from replay.report.streams.output import ask_for_json
+from replay.report.streams.output import ask_for_all, ask_for_json
 
 
 def flag(name: str, help: str) -> Any:
@@ -51,6 +51,19 @@ OfDevices = Annotated[str, option("REGEX", "Only these devices.", "--device")]
 Quick = Annotated[bool, flag("--quick", "Fewer samples in each replay, for a first look.")]
 Timeout = Annotated[str, option("TIME", "Time without progress after which a replay is killed: 90s, 5m, 1h.")]
 Trust = Annotated[bool, flag("--trust", "Let the snapshot do what you may do: its worker is not confined.")]
+Untrusted = Annotated[
+    bool, flag("--untrusted", "The swapped kernel may be made to deceive: check what only a cheat would do.")
+]
+VaryInputs = Annotated[
+    int | None,
+    option(
+        "N",
+        "Compare with the captured kernel on so many other inputs, too.",
+        "--vary-inputs",
+        min=0,
+        show_default="1 with --untrusted",
+    ),
+]
 DEFAULT_TIMEOUT = "5m"
 
 
@@ -94,6 +107,12 @@ def driver_option(help: str) -> Any:
 
 
 ReplayDriver = Annotated[str | None, driver_option("The driver to replay on.")]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "-v", "--verbose", help="Print all rows of what is otherwise cut short.", callback=ask_for_all
+    ),
+]
 Quiet = Annotated[
     bool, typer.Option("-q", "--quiet", help="Print nothing but what was asked for and errors.")
 ]
@@ -102,8 +121,8 @@ Quiet = Annotated[
 # Options that say where a result goes, not how it is found -> whether a value follows
 _ABOUT_THE_OUTPUT = {
     "-o": True, "--output": True, "--history": True, "--state": True, "--junit": True, "--logs": True,
-    "--save-outputs": True, "--open": False, "--json": False, "-q": False, "--quiet": False, "--github": False,
-    "--save-all": False,
+    "--save-outputs": True, "--open": False, "--json": False, "-q": False, "--quiet": False, "-v": False,
+    "--verbose": False, "--github": False, "--save-all": False,
 }  # fmt: skip
 
 
@@ -129,6 +148,15 @@ def reproduction() -> list[str]:
         elif _ABOUT_THE_OUTPUT[name] and not equals:
             next(words, None)
     return kept
+
+
+def trusted(trust: bool, untrusted: bool) -> bool | None:
+    """What `--trust` and `--untrusted` say: True, False, or None for neither. Raises UsageError for both."""
+    from replay.errors import UsageError
+
+    if trust and untrusted:
+        raise UsageError("--trust and --untrusted exclude each other")
+    return True if trust else False if untrusted else None
 
 
 def seconds(text: str, option: str) -> float:

@@ -16,6 +16,9 @@ from replay.cli.common import (
     Quiet,
     Timeout,
     Trust,
+    Untrusted,
+    VaryInputs,
+    Verbose,
     driver_option,
     flag,
     option,
@@ -30,7 +33,7 @@ OPTIONS = {
     "Sides": ("variant_a", "variant_b", "driver", "across"),
     "Verdict": ("minimum_effect", "fail_on", "git_bisect", "history"),
     "Timing": ("rounds", "samples", "quick", "budget", "timeout"),
-    "Output": ("output", "json", "quiet"),
+    "Output": ("output", "json", "verbose", "quiet"),
 }
 EXAMPLES = (
     "replay compare before.rsnap after.rsnap --fail-on slower",
@@ -91,8 +94,11 @@ def compare(
     quick: Quick = False,
     timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,
+    untrusted: Untrusted = False,
+    vary_inputs: VaryInputs = None,
     output: DocumentFile = None,
     json: Json = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> int:
     """Say whether B is slower than A, and how sure that is.
@@ -104,7 +110,7 @@ def compare(
     With --git-bisect 0: good. 1: SLOWER or WRONG. 125: UNSURE, or could not, so that the commit is skipped.
     """
     from replay.beside import require_place
-    from replay.cli.common import reproduction, seconds
+    from replay.cli.common import reproduction, seconds, trusted
     from replay.errors import ExitCode, ReplayError, SkippedCommitError
     from replay.library.verdict import compare as run_compare
     from replay.report.compare import headline, render_comparison
@@ -121,7 +127,8 @@ def compare(
             result = run_compare(
                 a, b, a=variant_a, b=variant_b, minimum_effect=minimum_effect, rounds=rounds, budget_s=budget_s,
                 samples=samples, history=history, across=across, driver=driver, quick=quick, timeout_s=timeout_s,
-                trust=trust, command=reproduction(), progress=line.show,
+                trust=trusted(trust, untrusted), vary_inputs=vary_inputs, command=reproduction(),
+                progress=line.show,
             )  # fmt: skip
     except ReplayError as error:
         if git_bisect and error.exit_code is ExitCode.COULD_NOT:

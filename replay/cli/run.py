@@ -19,17 +19,22 @@ from replay.cli.common import (
     Stores,
     Timeout,
     Trust,
+    Untrusted,
+    VaryInputs,
+    Verbose,
     Weights,
     Window,
     flag,
     option,
     seconds,
+    trusted,
 )
 
 # What help shows under which title
 OPTIONS = {
     "Checks": (
-        "dtype", "tolerance", "save_outputs", "save_all", "shift", "dry_run", "best_effort",
+        "dtype", "tolerance", "untrusted", "vary_inputs", "save_outputs", "save_all", "shift", "dry_run",
+        "best_effort",
     ),
     "Timing": (
         "samples", "quick", "rigorous", "timing", "caches", "serialize", "profile", "counters", "expand_graphs",
@@ -39,7 +44,7 @@ OPTIONS = {
         "driver", "device", "window", "relocate", "placement", "memory_limit", "timeout", "trust",
     ),
     "Contents elsewhere": ("store", "weights", "offline"),
-    "Output": ("output", "history", "logs", "json", "quiet"),
+    "Output": ("output", "history", "logs", "json", "verbose", "quiet"),
 }  # fmt: skip
 EXAMPLES = ("replay run x.rsnap --quick", "replay run x.rsnap --swap attention=new.cu -o new.rres")
 
@@ -49,7 +54,6 @@ if TYPE_CHECKING:
 
 
 def run(
-    context: typer.Context,
     snapshot: SnapshotPath,
     driver: ReplayDriver = None,
     device: Annotated[int, option("N", "Ordinal of the device.", min=0)] = 0,
@@ -73,6 +77,8 @@ def run(
     ] = False,
     timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,
+    untrusted: Untrusted = False,
+    vary_inputs: VaryInputs = None,
     best_effort: Annotated[
         bool, flag("--best-effort", "Leave out what cannot be replayed instead of refusing.")
     ] = False,
@@ -149,6 +155,7 @@ def run(
     weights: Weights = None,
     offline: Offline = False,
     json: Json = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> int:
     """Replay a snapshot in a fresh process, check its outputs bit by bit and time it.
@@ -158,11 +165,6 @@ def run(
     Exit code 0: the outputs match, or the error that the window ended in was reproduced. 1: they differ, it was not, or
     nothing could be compared. 3: the snapshot could not be replayed.
     """
-    if not (profile or trust or swap or ptxas or jit or grid or block or shared):
-        from replay.run.supervisor import end_ahead, start_ahead
-
-        context.call_on_close(end_ahead)
-        start_ahead(driver)  # it starts while the rest is imported and read
     from functools import partial
 
     from replay.beside import require_place
@@ -182,7 +184,8 @@ def run(
     options = run_options(
         driver=driver, device=device, samples=samples, quick=quick, rigorous=rigorous, timing=timing,
         caches="both" if caches is None else "cold" if caches else "hot", serialize=serialize, profile=profile,
-        timeout_s=seconds(timeout, "--timeout"), trust=trust, best_effort=best_effort, expand_graphs=expand_graphs,
+        timeout_s=seconds(timeout, "--timeout"), trust=trusted(trust, untrusted), vary_inputs=vary_inputs,
+        best_effort=best_effort, expand_graphs=expand_graphs,
         counters=counters, shift=shift, relocate=relocate, dtypes=[_dtype(text) for text in dtype or ()],
         tolerance=tolerance, save_outputs=save_outputs, save_all=save_all, logs=logs, window=window,
         memory_limit_bytes=None if memory_limit is None else parse_size(memory_limit, "--memory-limit"),

@@ -15,10 +15,13 @@ from replay.cli.common import (
     ReplayDriver,
     Timeout,
     Trust,
+    Untrusted,
+    VaryInputs,
     flag,
     option,
     path_or_url,
     seconds,
+    trusted,
 )
 
 EXAMPLES = ("replay serve x.rsnap --socket /tmp/x.sock --quick",)
@@ -38,6 +41,8 @@ def serve(
     timing: Annotated[bool, flag("--timing/--no-timing", "Time the window, or only check it.")] = True,
     timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,
+    untrusted: Untrusted = False,
+    vary_inputs: VaryInputs = None,
     quiet: Quiet = False,
 ) -> int:
     """Keep snapshots warm, and replay candidates that clients send to a Unix socket.
@@ -47,10 +52,11 @@ def serve(
     """
     from replay.library.serving import Server
 
-    defaults = {"driver": driver, "device": device, "samples": samples, "quick": quick, "timing": timing}
-    with Server(
-        snapshots, at, **defaults, timeout_s=seconds(timeout, "--timeout"), trust=trust  # type: ignore[arg-type]
-    ) as server:  # fmt: skip
+    defaults = {
+        "driver": driver, "device": device, "samples": samples, "quick": quick, "timing": timing,
+        "timeout_s": seconds(timeout, "--timeout"), "trust": trusted(trust, untrusted), "vary_inputs": vary_inputs,
+    }  # fmt: skip
+    with Server(snapshots, at, **defaults) as server:  # type: ignore[arg-type]
         if not quiet:
             print(f"replay: serving {', '.join(sorted(server.sessions))} at {at}", file=sys.stderr)
         server.serve()

@@ -10,7 +10,9 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from replay.challenge.making import Challenges
 from replay.compare.rounds import Observation, RoundLimits, Rounds, take_rounds
 from replay.compare.rows import (
     JudgedRow,
@@ -32,6 +34,7 @@ from replay.results.schema import RunResult
 from replay.run.parent import RunOptions, run_snapshot
 
 MAXIMUM_KEPT = 32  # images of variants in a comparison
+Replay = Callable[[Path, RunOptions, Callable[[str], None]], RunResult]
 _NOISE_SEED = "REPLAY_EMULATOR_NOISE_SEED"
 
 
@@ -63,10 +66,11 @@ def compare_windows(
     unmatched: Sequence[str] = (),
     progress: Callable[[str], None] = lambda text: None,
     now_s: Callable[[], float] = time.monotonic,
+    replay: Replay = run_snapshot,
 ) -> comparison.Comparison:
     """Measure every pair, one after the other. A pair that cannot be replayed becomes a FAILED row, unless it is the
     only one: then its error is raised. The budget of `limits` is that of all pairs: each has an equal share of what is
-    left, and those that come after its end are UNSURE."""
+    left, and those that come after its end are UNSURE. replay: makes one replay."""
     begin_s = now_s()
     found: list[JudgedRow] = []
     kept: dict[str, KeptImage] = {}
@@ -83,7 +87,7 @@ def compare_windows(
             shared = dataclasses.replace(limits, budget_s=left_s / (len(pairs) - number + 1))
         try:
             row, taken, spent_s = _compare_window(
-                window_a, window_b, a, b, shared, _titled(progress, title), kept
+                window_a, window_b, a, b, shared, _titled(progress, title), kept, replay
             )
         except ReplayError as error:
             if len(pairs) == 1:
@@ -119,8 +123,10 @@ def _compare_window(
     limits: RoundLimits,
     progress: Callable[[str], None],
     kept: dict[str, KeptImage],
+    replay: Replay,
 ) -> tuple[comparison.ComparedRow, Rounds, float]:
     states = _SideState("A"), _SideState("B")
+    challenges = Challenges()
     accepted: set[str] = set()  # disturbances that stayed through every repetition of a round
     taken = Rounds()
 
@@ -137,9 +143,13 @@ def _compare_window(
                 },
             )
             state.processes += 1
-            state.result = run_snapshot(
-                window.path, run, lambda text: progress(f"round {number}, {state.name}: {text}")
-            )
+
+            def say(text: str) -> None:
+                progress(f"round {number}, {state.name}: {text}")
+
+            # Both sides meet the same, so that their times can be compared.
+            run = challenges.options(window.path, run, say)
+            state.result = replay(window.path, run, say)
             state.replays_s += state.result.wall_s
             for launch in state.result.launch_times:
                 if launch.cold_ns is not None:
@@ -154,7 +164,10 @@ def _compare_window(
         last = rounds.rounds[-1]
         accepted.update(side.spoiled for side in (last.a, last.b) if side.spoiled)
 
-    rounds = take_rounds(side(window_a, a, states[0]), side(window_b, b, states[1]), limits, progress=follow)
+    with challenges:
+        rounds = take_rounds(
+            side(window_a, a, states[0]), side(window_b, b, states[1]), limits, progress=follow
+        )
     first = states[0].result
     assert first is not None
     for state in states:

@@ -150,6 +150,8 @@ def observation(result: RunResult) -> Observation:
     if result.verification.verdict == "wrong":
         first = next(iter(result.verification.differences), None)
         wrong = what if first is None else f"{what}, first in {first.label}"
+    elif result.trust is not None and not result.trust.holds:
+        wrong = next(item.text for item in result.trust.findings if item.grave)
     elif result.verification.verdict == "unsure":
         doubt = f"{what}, and {result.verification.reason}"
     return Observation(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
+from replay.engine.challenge.challenges import Challenges
+from replay.engine.challenge.varied import open_varied
 from replay.engine.checking.comparing import Comparing
 from replay.engine.checking.parameters import check_parameters
 from replay.engine.checking.readings import Readings, ReplayDevice
@@ -77,6 +79,7 @@ def execute_request(
     messages.stage("reading the snapshot")
     changes = read_changes(request.get("variant"))
     program = Program(reader, request["best_effort"], request.get("expand_graphs", False), changes)
+    program.untrusted = request.get("challenge") is not None
     if request.get("census"):
         change_census(program, request["census"])
     messages.stage("looking at what the snapshot needs")
@@ -92,6 +95,8 @@ def execute_request(
         from replay.engine.checking.saving import OutputSaver
 
         saver = OutputSaver.into(request["save_outputs"], request.get("save_all", False))
+    asked = request.get("challenge")
+    challenges = Challenges(asked, open_varied(asked, request["window"]) if asked else ())
     session = Session(
         driver,
         program,
@@ -120,10 +125,12 @@ def execute_request(
     if request["timing"] is not None:
         session.contents.copies.remember_loaded()
     profile = None
+    challenges.begin(session, comparing, verifier)
     if request.get("profile"):
         verified, profile = replay_for_profiler(session, verifier)
     else:
         verified = verifier.verify()
+        challenges.try_inputs(verified)
     differing_digest = moved_words.digest  # before timing, which compares once more
     if saver is not None:
         saver.finish()
@@ -134,11 +141,12 @@ def execute_request(
     notes += saver.skipped if saver is not None else []
     if request["timing"] is not None:
         if not verified.not_timed:
-            timed = time_session(session, comparing, verified, clocks, request, messages)
+            timed = time_session(session, comparing, verified, clocks, request, messages, challenges)
             notes += timed.notes
             if program.expand_graphs and timed.can_go_on:
                 nodes = time_nodes(session, messages)
             if timed.can_go_on:
+                challenges.run_plainly()
                 verifier.verify_again(verified)
         else:
             notes.append(f"not timed: {verified.not_timed}")
@@ -185,6 +193,7 @@ def execute_request(
         "notes": notes,
         "nodes": to_wire(nodes),
         "counters": to_wire(counters),
+        "trust": to_wire(challenges.facts(timed.cold is not None or timed.hot is not None)),
     }
 
 

@@ -55,7 +55,7 @@ class Program:
 
     best_effort: calls that cannot be replayed are left out, with a line each in `left_out`, instead of refused.
     expand_graphs: graphs are launched node by node. changes: what a variant does otherwise; its images by digest are
-    in `variant_images`.
+    in `variant_images`. untrusted: they may be made to deceive.
     late: ids of ranges that share their addresses or their memory with others and are born inside the window. shared:
     ids of all ranges in such places. births, deaths: ranges that are loaded before, or compared before, the call
     of that number. changes: what the host wrote before the call of that number, seen: what memory held after it.
@@ -88,6 +88,7 @@ class Program:
         self.notes: list[Note] = list(all_of(reader, Note))
         self.kernels = [kernel.demangled or kernel.name for kernel in all_of(reader, Kernel)]
         self.varied = changes != Changes()
+        self.untrusted = False
         parts: Iterable[Call | Repeats] = self._parts()
         if self.varied or best_effort:  # which may change or leave out any single call
             parts = apply(Calls(parts), changes)

@@ -83,6 +83,9 @@ class Session:
         self._references = self._set_up()
         stage("loading memory")
         self.restorable = self._load()
+        self.disturb: Callable[..., None] = lambda *, again=False: (
+            None
+        )  # what is done between a restore and a run
         self.found_written: list[str] = []  # buffers that a replay wrote where the capture saw no change
         self._give_hints()
         stage("preparing the window")
@@ -185,6 +188,7 @@ class Session:
             [partial(translation.contexts.switch, one) for one in contexts.values()],
             [(self.contents.live(item), item.before.size_bytes)
              for item in self.restorable if is_global(item) and item.before is not None],
+            everything=program.untrusted,
         )  # fmt: skip
         self.use_main_context()
         for range_, live in own.live:

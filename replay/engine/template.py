@@ -119,6 +119,7 @@ def _work(request: dict[str, Any], files: list[int], taken: Any) -> None:
         os.dup2(log, 2)
         for file, number in zip(inherited, request["inherited"], strict=True):
             os.dup2(file, number, inheritable=False)
+        os.environ.update(request["environment"])
         sender = Messages(messages)
         try:
             carry_out(request, sender, taken)

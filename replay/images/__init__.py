@@ -137,8 +137,11 @@ def find_kernel(data: bytes, name: str, sm: int | None = None) -> KernelInfo | N
     return compiled
 
 
-def variable_names(data: bytes, sm: int | None = None, writable: bool = False) -> list[str]:
-    """Names of the variables in device memory that a replay has to know. writable: without constants.
+def variable_names(
+    data: bytes, sm: int | None = None, writable: bool = False, everything: bool = False
+) -> list[str]:
+    """Names of the variables in device memory that a replay has to know. writable: without constants. everything: also
+    those that only look as if a compiler had made them.
 
     Raises ImageError.
     Left out are those which the compiler made (texts of printf and the like) and the customization point objects of
@@ -150,7 +153,8 @@ def variable_names(data: bytes, sm: int | None = None, writable: bool = False) -
         names.update(
             name
             for name, variable in variables.items()
-            if not (writable and variable.space == "const") and "$" not in name and "5__cpo" not in name
+            if not (writable and variable.space == "const")
+            and (everything or ("$" not in name and "5__cpo" not in name))
         )
     return sorted(names)
 

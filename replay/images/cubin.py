@@ -26,7 +26,7 @@ _PROGRAM = struct.Struct("<IIQQQQQQ")
 
 _SHT_SYMTAB, _SHT_NOBITS, _SHT_SYMTAB_SHNDX = 2, 8, 18
 _SHN_XINDEX = 0xFFFF
-_STT_OBJECT, _STT_FUNC = 1, 2
+_STT_NOTYPE, _STT_OBJECT, _STT_FUNC = 0, 1, 2
 _STO_ENTRY = 0x10  # st_other of a kernel, as against a device function
 _STO_MANAGED = 0x04
 
@@ -85,6 +85,15 @@ def cubin_variables(data: bytes) -> dict[str, GlobalVariable]:
     """Only the variables: much faster for a cubin of thousands of kernels. Raises ImageError."""
     sections = _sections(data)
     return dict(_variables(sections, _symbols(data, sections)))
+
+
+def function_names(data: bytes) -> tuple[set[str], set[str]]:
+    """Functions that a cubin has, and those that it only names. Raises ImageError."""
+    symbols = [symbol for symbol in _symbols(data, _sections(data)) if symbol.name]
+    there = {symbol.name for symbol in symbols if symbol.kind == _STT_FUNC and symbol.section}
+    kinds = (_STT_NOTYPE, _STT_FUNC)
+    absent = {symbol.name for symbol in symbols if symbol.kind in kinds and not symbol.section}
+    return there, absent - there
 
 
 def machine_code(data: bytes, kernel: str) -> bytes:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from replay.errors import ImageError
 from replay.images.model import GlobalVariable, KernelInfo, ModuleInfo, Parameter
+from replay.patterns import compiled_later
 
 MAX_VARIABLE_BYTES = 1 << 40
 MAX_PARAMETER_BYTES = 32764  # section 5.2, kernel function parameters since PTX ISA 8.1
@@ -37,26 +38,28 @@ _TYPE_BYTES = {
 
 _COMMENT = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
 _QUOTED = r'"[^"\n]*"'
-_COMMENTS = re.compile(_COMMENT, re.DOTALL)
-_TOP = re.compile(rf"{_COMMENT}|{_QUOTED}|[;{{}}]", re.DOTALL)
-_BODY = re.compile(rf"{_COMMENT}|{_QUOTED}|[{{}}]", re.DOTALL)
-_BRACE = re.compile(r"([{}()])")
-_LINE_DIRECTIVE = re.compile(r"\s*\.(version|target|address_size|file|loc)\b([^\n]*)")
+_COMMENTS = compiled_later(_COMMENT, re.DOTALL)
+_TOP = compiled_later(rf"{_COMMENT}|{_QUOTED}|[;{{}}]", re.DOTALL)
+_BODY = compiled_later(rf"{_COMMENT}|{_QUOTED}|[{{}}]", re.DOTALL)
+_BRACE = compiled_later(r"([{}()])")
+_LINE_DIRECTIVE = compiled_later(r"\s*\.(version|target|address_size|file|loc)\b([^\n]*)")
 _NAME = r"[A-Za-z_$%][\w$%]*"
-_ENTRY = re.compile(rf"\.entry\s+({_NAME})\s*(\((?:[^()]*)\))?(.*)\Z", re.DOTALL)
-_FUNCTION = re.compile(rf"\.(?:entry|func)\b\s*(?:\(([^()]*)\)\s*)?({_NAME})\s*(?:\(([^()]*)\))?", re.DOTALL)
-_VARIABLE = re.compile(r"(?<![\w$%.])\.(global|const)(?![\w$])(.*)\Z", re.DOTALL)
-_SHARED = re.compile(r"(?:^|[;{}])\s*\.shared(?![\w$:])([^;{}]*)")
+_ENTRY = compiled_later(rf"\.entry\s+({_NAME})\s*(\((?:[^()]*)\))?(.*)\Z", re.DOTALL)
+_FUNCTION = compiled_later(
+    rf"\.(?:entry|func)\b\s*(?:\(([^()]*)\)\s*)?({_NAME})\s*(?:\(([^()]*)\))?", re.DOTALL
+)
+_VARIABLE = compiled_later(r"(?<![\w$%.])\.(global|const)(?![\w$])(.*)\Z", re.DOTALL)
+_SHARED = compiled_later(r"(?:^|[;{}])\s*\.shared(?![\w$:])([^;{}]*)")
 # Bound by name, and no memory of the module
-_REFERENCE = re.compile(r"\s*\.(?:tex|sampler|surf)ref(?![\w$])")
-_ALIGN = re.compile(r"\.align\s+(\d+)")
-_POINTER = re.compile(r"\.ptr\b(?:\s*\.(?:const|global|local|shared)\b)?(?:\s*\.align\s+\d+)?")
-_TYPE = re.compile(r"\.(" + "|".join(sorted(_TYPE_BYTES, key=len, reverse=True)) + r")(?![\w$])")
-_VECTOR = re.compile(r"\.v([248])\b")
-_IDENTIFIER = re.compile(_NAME)
-_DIMENSIONS = re.compile(r"(?:\[\w*\])*")
-_DIMENSION = re.compile(r"\[(\w*)\]")
-_THREADS = re.compile(r"\.(maxntid|reqntid|reqnctapercluster)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+_REFERENCE = compiled_later(r"\s*\.(?:tex|sampler|surf)ref(?![\w$])")
+_ALIGN = compiled_later(r"\.align\s+(\d+)")
+_POINTER = compiled_later(r"\.ptr\b(?:\s*\.(?:const|global|local|shared)\b)?(?:\s*\.align\s+\d+)?")
+_TYPE = compiled_later(r"\.(" + "|".join(sorted(_TYPE_BYTES, key=len, reverse=True)) + r")(?![\w$])")
+_VECTOR = compiled_later(r"\.v([248])\b")
+_IDENTIFIER = compiled_later(_NAME)
+_DIMENSIONS = compiled_later(r"(?:\[\w*\])*")
+_DIMENSION = compiled_later(r"\[(\w*)\]")
+_THREADS = compiled_later(r"\.(maxntid|reqntid|reqnctapercluster)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 
 
 def is_ptx(data: bytes) -> bool:

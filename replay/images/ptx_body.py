@@ -11,21 +11,22 @@ from collections.abc import Iterator
 from replay.errors import ImageError
 from replay.images.model import Parameter
 from replay.images.ptx import read_ptx, statements
+from replay.patterns import compiled_later
 from replay.records import dataclass
 
 MAXIMUM_BODY_BYTES = 16 << 20  # of one kernel; the largest of a corpus of 4,740 has 33,363 instructions
 
-_PREFIX = re.compile(r"(?:\s|[{}]|[A-Za-z_$%][\w$%]*:(?!:))+")
-_INSTRUCTION = re.compile(r"(?:@!?\s*([\w$%]+)\s+)?([a-z][a-z0-9_.:]*)\s*(.*)\Z", re.DOTALL)
+_PREFIX = compiled_later(r"(?:\s|[{}]|[A-Za-z_$%][\w$%]*:(?!:))+")
+_INSTRUCTION = compiled_later(r"(?:@!?\s*([\w$%]+)\s+)?([a-z][a-z0-9_.:]*)\s*(.*)\Z", re.DOTALL)
 # None reaches past the next bracket of its kind, so that what is never closed is gone through once.
-_OPERAND = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}|\([^()]*\)|[^,\s|()]+")
+_OPERAND = compiled_later(r"\[[^\[\]]*\]|\{[^{}]*\}|\([^()]*\)|[^,\s|()]+")
 MAXIMUM_REGISTERS = 1024  # of an instruction; the largest has some 300
-_REGISTER_NAMES = re.compile(r"\.reg\s*((?:\.\w+\s*)+)(.*)\Z", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z_$%][\w$%]*")
-_ENTRY_NAME = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)")
+_REGISTER_NAMES = compiled_later(r"\.reg\s*((?:\.\w+\s*)+)(.*)\Z", re.DOTALL)
+_NAME = compiled_later(r"[A-Za-z_$%][\w$%]*")
+_ENTRY_NAME = compiled_later(r"\.entry\s+([A-Za-z_$%][\w$%]*)")
 # .loc has no semicolon
-_NOT_CODE = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\.loc[ \t][^\n]*", re.DOTALL)
-_NOT_LINE_END = re.compile(r"[^\n]")
+_NOT_CODE = compiled_later(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\.loc[ \t][^\n]*", re.DOTALL)
+_NOT_LINE_END = compiled_later(r"[^\n]")
 
 
 @dataclass(frozen=True)

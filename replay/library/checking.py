@@ -47,7 +47,7 @@ def check(
         )
     chosen = variant_of(variant)
     options = replace(
-        run_options(driver=driver, quick=quick, timeout_s=timeout_s, trust=trust, caches="cold"),
+        run_options(driver=driver, quick=quick, timeout_s=timeout_s, trust=trust or None, caches="cold"),
         variant=chosen,
     )
     asked = {"baseline": str(baseline.absolute()), "variant": str(chosen), "driver": driver or ""}

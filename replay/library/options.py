@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 PathLike = str | os.PathLike[str]
+MAXIMUM_VARIED = 16
 Shape = int | tuple[int, ...] | str
 
 
@@ -49,7 +50,9 @@ class RunChoices(VariantChoices, total=False):
 
     caches: cold, hot or both. timeout_s: time without progress. dtypes: buffer -> element type. save_outputs: a new
     folder for outputs that differ. logs: a folder for what the worker says. memory_limit_bytes: of the worker.
-    trust: do not confine the worker. shift: move all memory on purpose, twice.
+    trust: True does not confine the worker; False: the variant may be made to deceive (docs/evaluation.md).
+    vary_inputs: on how many other inputs it is compared with the captured kernel. shift: move all memory on purpose,
+    twice.
     """
 
     driver: str | None
@@ -62,7 +65,8 @@ class RunChoices(VariantChoices, total=False):
     serialize: bool
     profile: bool
     timeout_s: float
-    trust: bool
+    trust: bool | None
+    vary_inputs: int | None
     best_effort: bool
     expand_graphs: bool
     counters: bool
@@ -86,10 +90,11 @@ _OPTIONAL = type(None)
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("driver",), (str, _OPTIONAL)),
     **dict.fromkeys(("tolerance", "caches", "ptxas"), (str,)),
-    **dict.fromkeys(("samples", "memory_limit_bytes", "window"), (int, _OPTIONAL)),
+    **dict.fromkeys(("samples", "memory_limit_bytes", "window", "vary_inputs"), (int, _OPTIONAL)),
     "device": (int,),
     "timeout_s": (int, float),
     **{name: (bool,) for name, kind in RunChoices.__annotations__.items() if "bool" in str(kind)},
+    "trust": (bool, _OPTIONAL),
 }
 
 
@@ -139,6 +144,7 @@ def run_options(**choices: Unpack[RunChoices]) -> RunOptions:
     if caches not in ("both", "cold", "hot"):
         raise UsageError(f"{caches!r} is no choice", where="caches", next="use both, cold or hot")
     parameters = QUICK if quick else RIGOROUS if rigorous else StoppingParameters()
+    untrusted, vary_inputs = _distrust(choices, profile or bool(choices.get("shift")))
     dtypes = choices.get("dtypes", ())
     logs = choices.get("logs")
     variant: Any = {name: value for name, value in choices.items() if name in VARIANT_NAMES}
@@ -147,7 +153,9 @@ def run_options(**choices: Unpack[RunChoices]) -> RunOptions:
         device=choices.get("device", 0),
         timing=replace(parameters, fixed_samples=samples) if timing else None,
         timeout_s=choices.get("timeout_s", DEFAULT_TIMEOUT_S),
-        trust=choices.get("trust", False),
+        trust=choices.get("trust") is True,
+        untrusted=untrusted,
+        vary_inputs=vary_inputs,
         best_effort=choices.get("best_effort", False),
         relocate=choices.get("relocate", True),
         expand_graphs=choices.get("expand_graphs", False),
@@ -164,6 +172,20 @@ def run_options(**choices: Unpack[RunChoices]) -> RunOptions:
         memory_limit_bytes=choices.get("memory_limit_bytes"),
         variant=variant_of(variant),
     )
+
+
+def _distrust(choices: RunChoices, otherwise: bool) -> tuple[bool, int]:
+    """Whether the variant is untrusted, and on how many other inputs it is tried. otherwise: it is replayed in a way
+    that has no room for that."""
+    untrusted, given = choices.get("trust") is False, choices.get("vary_inputs")
+    vary_inputs = int(untrusted) if given is None else given
+    if vary_inputs > MAXIMUM_VARIED:
+        raise UsageError(f"at most {MAXIMUM_VARIED} other inputs are tried", where="--vary-inputs")
+    if otherwise and (untrusted or vary_inputs):
+        raise UsageError("--untrusted and --vary-inputs go neither with --shift nor with --profile")
+    if choices.get("best_effort", False) and untrusted:
+        raise UsageError("--untrusted leaves nothing out", next="leave out --best-effort")
+    return untrusted, vary_inputs
 
 
 def variant_of(given: Side) -> Variant:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from replay.errors import ReplayError, UsageError
 from replay.library.found import Found
 from replay.results import documents
 from replay.results.run.timing import TimeSummary, Timing
+from replay.results.run.trust import Trust
 from replay.results.run.verification import OutputDifference
 from replay.results.schema import RunResult, WindowResult
 from replay.run.parent import RunOptions, run_snapshot
@@ -20,6 +22,7 @@ from replay.run.supervisor import WorkerProcess
 from replay.snapshot.schema import Window
 
 if TYPE_CHECKING:
+    from replay.challenge.making import Challenges
     from replay.report.html.sources import Sources
     from replay.text import Screen
 
@@ -33,9 +36,11 @@ def replayer(
     command: Sequence[str] = (),
     history: Path | None = None,
     start: Callable[..., WorkerProcess] = WorkerProcess,
+    challenges: Challenges | None = None,
 ) -> Replayer:
     """Replays one window. shift: with all memory moved, too. command: kept in the result, to reproduce it. history: a
-    folder that each result is added to. start: makes the worker."""
+    folder that each result is added to. start: makes the worker. challenges: those of earlier replays of the same
+    snapshot."""
     replay_once: Callable[..., RunResult] = partial(run_snapshot, start=start)
     if shift:
         from replay.run.relocation import run_and_prove as replay_once  # brings in numpy
@@ -45,12 +50,27 @@ def replayer(
         require_room(history)
 
     def run(path: Path, options: RunOptions, progress: Progress) -> RunResult:
-        result = replace(replay_once(path, options, progress), command=list(command))
+        with challenged(path, options, progress, challenges) as chosen:
+            result = replace(replay_once(path, chosen, progress), command=list(command))
         if history is not None:
             append(history, result)
         return result
 
     return run
+
+
+@contextmanager
+def challenged(
+    path: Path, options: RunOptions, progress: Progress, several: Challenges | None = None
+) -> Iterator[RunOptions]:
+    """The options with the challenges for an untrusted variant, where they ask for such. several: keeps them."""
+    if not (options.untrusted or options.vary_inputs):
+        yield options
+        return
+    from replay.challenge.making import Challenges  # brings in numpy
+
+    with nullcontext(several) if several is not None else Challenges() as challenges:
+        yield challenges.options(path, options, progress)
 
 
 def replay_each(
@@ -100,6 +120,11 @@ class Result(Found[RunResult]):
     def outputs(self) -> Outputs:
         """Against the captured ones."""
         return Outputs(self.data)
+
+    @property
+    def trust(self) -> Trust | None:
+        """With `trust=False` or `vary_inputs`: what the variant was confronted with, and what was found; else None."""
+        return self.data.trust
 
     @property
     def holds(self) -> bool:

@@ -99,8 +99,8 @@ def bisect(
                 )  # fmt: skip
             timed = symptom == "slower"
             options = run_options(
-                driver=driver, timing=timed, quick=quick and timed, timeout_s=timeout_s, window=window, trust=trust,
-                caches="cold" if timed else "both",
+                driver=driver, timing=timed, quick=quick and timed, timeout_s=timeout_s, window=window,
+                trust=trust or None, caches="cold" if timed else "both",
             )  # fmt: skip
             laboratory = ReplayLaboratory(snapshot, options, found, symptom, show)
             try:

@@ -1,9 +1,10 @@
 """`replay serve`: warm sessions of several snapshots on a Unix socket, and the client of it.
 
 Each message is its length (4 bytes, big endian) and a msgpack map. A request is
-`{"version": 1, "do": "run", "snapshot": NAME, "choices": {...}}`, or `{"version": 1, "do": "list"}`; an answer is
-`{"version": 1, "result": {...}}` with the document of `replay run --json`, or `{"version": 1, "error": {...}}` with the
-fields of `replay.error/1`. Requests of all clients are carried out one after the other.
+`{"version": 1, "do": "run", "snapshot": NAME, "choices": {...}}`, `{"version": 1, "do": "evaluate", "snapshot": NAME,
+"candidate": FILE, "kernel": "", "choices": {...}}` or `{"version": 1, "do": "list"}`; an answer is
+`{"version": 1, "result": {...}}` with the document of the command with --json, or `{"version": 1, "error": {...}}` with
+the fields of `replay.error/1`. Requests of all clients are carried out one after the other.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ import msgpack
 
 from replay import errors
 from replay.errors import FileError, FormatError, LimitError, ReplayError, UsageError, VersionError
+from replay.library.evaluating import Evaluation
+from replay.library.found import Found
 from replay.library.options import RunChoices
 from replay.library.session import Session
-from replay.results import documents
-from replay.results.json import document
+from replay.results.evaluation import Evaluated
+from replay.snapshot.schema import from_wire
 from replay.snapshot.windows import list_windows
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ _LENGTH = struct.Struct(">I")
 _NAMES = "surrogateescape"  # a name of a file may be no UTF-8
 # What a client may not say for the server's user: where files are written, that the worker is not confined, and what
 # would run before it is (`env` has LD_PRELOAD; a driver or an assembler by its path).
-_REFUSED = ("window", "trust", "save_outputs", "save_all", "logs", "profile", "shift", "env", "progress")
+_REFUSED = ("window", "save_outputs", "save_all", "logs", "profile", "shift", "env", "progress")
 _NO_PATH = ("driver", "ptxas")
 
 
@@ -178,8 +181,10 @@ class Server:
             )
         if request.get("do") == "list":
             return sorted(self.sessions)
-        if request.get("do") != "run":
-            raise UsageError("no such request", where=str(request.get("do"))[:60], next="do: run or list")
+        if request.get("do") not in ("run", "evaluate"):
+            raise UsageError(
+                "no such request", where=str(request.get("do"))[:60], next="do: run, evaluate or list"
+            )
         name, choices = request.get("snapshot"), request.get("choices", {})
         if not isinstance(name, str) or name not in self.sessions:
             raise UsageError(
@@ -192,17 +197,31 @@ class Server:
         for choice in _REFUSED:
             if choice in choices:
                 raise UsageError("is no choice of a client", where=choice)
+        if choices.get("trust", False) is not False:  # it may only say that it trusts nobody
+            raise UsageError("is no choice of a client", where="trust", next="leave it out, or say false")
         for choice in _NO_PATH:
             given = str(choices.get(choice, ""))
             if os.sep in given or os.path.exists(given):
                 raise UsageError(
                     "a client names no file that is executed", where=choice, next="give a name or version"
                 )
+        session = self.sessions[name]
+        found: Found[Any]
         try:
-            result = self.sessions[name].run(**choices)
+            if request["do"] == "evaluate":
+                found = session.evaluate(_text(request, "candidate"), _text(request, "kernel"), **choices)
+            else:
+                found = session.run(**choices)
         except (TypeError, ValueError, AttributeError) as error:
             raise UsageError(f"choices that make no sense: {error}"[:300]) from None
-        return json.loads(document(documents.RUN, result.data))
+        return json.loads(found.json())
+
+
+def _text(request: dict[str, Any], field: str) -> str:
+    value = request.get(field, "")
+    if not isinstance(value, str):
+        raise UsageError("is a text", where=field)
+    return value
 
 
 def _listening(at: Path) -> socket.socket:
@@ -262,6 +281,14 @@ class Client:
         """Replay a snapshot: the document of `replay run --json`."""
         found: dict[str, Any] = self._ask({"do": "run", "snapshot": snapshot, "choices": choices})
         return found
+
+    def evaluate(
+        self, snapshot: str, candidate: str | os.PathLike[str], kernel: str = "", **choices: Any
+    ) -> Evaluation:
+        """Judge a candidate, as `Session.evaluate` does."""
+        request = {"do": "evaluate", "snapshot": snapshot, "candidate": os.path.abspath(candidate),
+                   "kernel": kernel, "choices": choices}  # fmt: skip
+        return Evaluation(from_wire(Evaluated, self._ask(request)))
 
     def _ask(self, request: dict[str, Any]) -> Any:
         try:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from replay.export.folder import Exported
+    from replay.library.evaluating import Evaluation
     from replay.library.options import RunChoices, Side
     from replay.library.result import Result
     from replay.library.searching import BisectionResult, Symptom
@@ -187,13 +188,15 @@ class Snapshot:
         driver: str | None = None,
         quick: bool = False,
         timeout_s: float = DEFAULT_TIMEOUT_S,
-        trust: bool = False,
+        trust: bool | None = None,
+        vary_inputs: int | None = None,
         progress: Progress | None = None,
     ) -> Verdict:
         """Say whether side B is slower than side A, as `replay compare` does.
 
         a, b: how this snapshot is replayed on each side: `{"ptxas": "13.1"}`, `{"swap": {"attn": "new.cu"}}`, or the
-        text that `--a` and `--b` take; None as captured. against: another snapshot, for side B.
+        text that `--a` and `--b` take; None as captured. against: another snapshot, for side B. trust, vary_inputs: as
+        of `run`.
         """
         from replay.library.verdict import Verdict, compare
 
@@ -202,9 +205,39 @@ class Snapshot:
             compare(
                 self.path, other, a=a, b=b, window=self.window, minimum_effect=minimum_effect, rounds=rounds,
                 budget_s=budget_s, samples=samples, driver=driver, quick=quick, timeout_s=timeout_s, trust=trust,
-                progress=progress,
+                vary_inputs=vary_inputs, progress=progress,
             )
         )  # fmt: skip
+
+    def evaluate(
+        self,
+        candidate: PathLike,
+        kernel: str = "",
+        *,
+        minimum_effect: float = 0.01,
+        rounds: int | None = None,
+        budget_s: float | None = None,
+        progress: Progress | None = None,
+        **choices: Unpack[RunChoices],
+    ) -> Evaluation:
+        """Judge a candidate for a captured kernel, as `replay evaluate` does: outputs, time in rounds beside the
+        captured kernel, what moved, and what to do next. It is built once.
+
+        candidate: a .cu, PTX, cubin or fat binary. kernel: which of the window it replaces, "" where its names say
+        that. choices: as of `run`. What the candidate does wrong is in the evaluation (WRONG, FAILED); raises
+        UsageError and FileError for a question that makes no sense, EngineError where the captured kernel cannot be
+        replayed here.
+        """
+        from replay.evaluating.evaluate import Judge
+        from replay.library.evaluating import Evaluation, candidate_at, limits_of
+        from replay.library.options import run_options
+        from replay.run.parent import run_snapshot
+
+        options = run_options(**self._with_window({"caches": "cold", **choices}))
+        limits = limits_of(minimum_effect, rounds, budget_s)
+        with followed(progress) as show:
+            judge = Judge(self.path, options, run_snapshot)
+            return Evaluation(judge.evaluate(candidate_at(candidate), kernel, limits, show))
 
     def bisect(
         self,
@@ -290,7 +323,7 @@ class Snapshot:
         from replay.timing.stopping import QUICK, StoppingParameters
 
         check_output(Path(output))
-        run = run_options(driver=driver, timeout_s=timeout_s, window=self.window, trust=trust)
+        run = run_options(driver=driver, timeout_s=timeout_s, window=self.window, trust=trust or None)
         options = MinimiseOptions(
             symptom, run, variant_of(a), variant_of(b), QUICK if quick else StoppingParameters(), minimum_effect,
             maximum_replays, budget_s,

@@ -45,7 +45,8 @@ def compare(
     driver: str | None = None,
     quick: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-    trust: bool = False,
+    trust: bool | None = None,
+    vary_inputs: int | None = None,
     command: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:
@@ -78,7 +79,13 @@ def compare(
         )
     limits = RoundLimits(minimum_effect, rounds, budget_s)
     common = run_options(
-        driver=driver, samples=samples, quick=quick, caches="cold", timeout_s=timeout_s, trust=trust
+        driver=driver,
+        samples=samples,
+        quick=quick,
+        caches="cold",
+        timeout_s=timeout_s,
+        trust=trust,
+        vary_inputs=vary_inputs,
     )
     sides = [SideOptions(replace(common, variant=variant), str(variant)) for variant in variants]
     windows = [
@@ -163,20 +170,21 @@ def compare_paths(
     driver: str | None = None,
     quick: bool = False,
     timeout_s: float = DEFAULT_TIMEOUT_S,
-    trust: bool = False,
+    trust: bool | None = None,
+    vary_inputs: int | None = None,
     progress: Progress | None = None,
 ) -> Verdict:
     """Say whether `right` is slower than `left`, as `replay compare` does: two snapshots, two results (.rres), folders
     of either, or one snapshot with the variants `a` and `b`.
 
     minimum_effect: smaller changes are SAME. rounds: exactly so many. budget_s: no round begins after it. history: of
-    results, a folder for the spread between days.
+    results, a folder for the spread between days. trust=False, vary_inputs: as of `Snapshot.run`.
     Raises UsageError when there is nothing to compare, EngineError when a side cannot be replayed.
     """
     return Verdict(
         compare(
             Path(left), None if right is None else Path(right), a=a, b=b, minimum_effect=minimum_effect, rounds=rounds,
             budget_s=budget_s, samples=samples, history=None if history is None else Path(history), across=across,
-            driver=driver, quick=quick, timeout_s=timeout_s, trust=trust, progress=progress,
+            driver=driver, quick=quick, timeout_s=timeout_s, trust=trust, vary_inputs=vary_inputs, progress=progress,
         )
     )  # fmt: skip

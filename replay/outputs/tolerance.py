@@ -15,11 +15,12 @@ from typing import Any
 
 from replay.errors import UsageError
 from replay.outputs.elements import ElementType
+from replay.patterns import compiled_later
 from replay.records import dataclass
 
 AUTOMATIC, BITWISE = "auto", "bitwise"
-_ULP = re.compile(r"(\d{1,18})\s*ulp", re.IGNORECASE)
-_NUMBER = re.compile(r"(abs=)?([0-9.]+(?:[eE][+-]?\d+)?)")
+_ULP = compiled_later(r"(\d{1,18})\s*ulp", re.IGNORECASE)
+_NUMBER = compiled_later(r"(abs=)?([0-9.]+(?:[eE][+-]?\d+)?)")
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,13 @@ COMPARISON = _document(
     "Two sides, row by row, with the rounds.",
     private=True,
 )
+EVALUATION = _document(
+    "evaluation",
+    "results.evaluation:Evaluated",
+    "evaluate --json",
+    "A candidate beside the captured kernel: outputs, time, what moved, and a hint.",
+    private=True,
+)
 BISECTION = _document(
     "bisection",
     "results.bisection:Bisection",
@@ -226,6 +233,6 @@ LISTS = {subject: _listed(subject, model, about) for subject, model, about in _L
 ALL: tuple[Document, ...] = (
     CAPTURE, LAUNCHES, PACK, EXTRACT, FETCH, STORE_GC, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY,
     EXPORT, REDACT, ATTACH, MINIMISATION, RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS,
-    COMPARISON, BISECTION, CHECK,
+    COMPARISON, EVALUATION, BISECTION, CHECK,
     EXPLANATION, REPORT, HISTORY, BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
 )  # fmt: skip

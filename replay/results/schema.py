@@ -24,6 +24,7 @@ from replay.results.run.timing import (
     Timing,
     WindowCounters,
 )
+from replay.results.run.trust import Trust
 from replay.results.run.variant import (
     CapturedKernel,
     VariantFacts,
@@ -41,7 +42,8 @@ class RunResult:
     capture. timing: cold; hot: without a flush; each None when it was not asked for or impossible (a note says why).
     nodes: with --expand-graphs. counters: with --counters, on the built-in CPU driver. relocation: with --shift.
     variant: what was changed; None: as captured. kernels: what the captured ones are made of. command: the
-    words that were typed after `replay`, without those that say what to do with the result."""
+    words that were typed after `replay`, without those that say what to do with the result. trust: with --untrusted or
+    --vary-inputs."""
 
     format: str
     tool_version: str
@@ -69,6 +71,7 @@ class RunResult:
     variant: VariantFacts | None = None
     kernels: list[CapturedKernel] = field(default_factory=list)
     command: list[str] = field(default_factory=list)
+    trust: Trust | None = None
 
 
 @dataclass(frozen=True)

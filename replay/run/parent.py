@@ -6,7 +6,8 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from replay.records import dataclass
 from replay.results import schema
 from replay.results.preflight import Finding, Preflight
 from replay.results.run.origin import DriverFacts
+from replay.run.challenge import Challenge
 from replay.run.isolation import WorkerLog
 from replay.run.result import (
     application_facts,
@@ -33,11 +35,11 @@ from replay.run.result import (
 from replay.run.supervisor import WorkerProcess
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import is_own
-from replay.snapshot.schema import Environment, Kernel, Range, all_of, first_of, from_wire
+from replay.snapshot.schema import Environment, Kernel, Range, all_of, first_of, from_wire, to_wire
 from replay.snapshot.windows import choose_window
 from replay.timing.stopping import StoppingParameters
 from replay.variants.model import Variant
-from replay.variants.planned import plan_of
+from replay.variants.planned import Plan, plan_of
 
 DEFAULT_TIMEOUT_S = 300.0  # without any sign of progress
 MAXIMUM_RESTARTS = 4  # each gives the worker another layout of addresses
@@ -60,7 +62,8 @@ class RunOptions:
     holds more memory of the host. variant: what is changed from the
     application; a driver or device that it names goes before those here. environment: what the worker's has beside or
     instead of this process's and the variant's. trust: the snapshot may do in its worker what its user may; else the
-    worker is confined, but for a profiler.
+    worker is confined, but for a profiler. untrusted: the variant may be made to deceive; vary_inputs: on how many
+    other inputs it is compared with the captured kernel; challenge: what was prepared for that.
     """
 
     driver: str | None = None
@@ -86,6 +89,9 @@ class RunOptions:
     variant: Variant = Variant()
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
     trust: bool = False
+    untrusted: bool = False
+    vary_inputs: int = 0
+    challenge: Challenge | None = None
 
 
 def run_snapshot(
@@ -93,11 +99,12 @@ def run_snapshot(
     options: RunOptions,
     progress: Callable[[str], None] = lambda text: None,
     start: Callable[..., WorkerProcess] = WorkerProcess,
+    plan_of: Callable[..., Plan] = plan_of,
 ) -> schema.RunResult:
     """Replay the snapshot once in a worker and return its result, whether its outputs match or not.
 
-    progress: called with the step that the worker is at. start: makes the worker. Raises ReplayError: WorkerError when
-    the worker died or hung, EngineError when the snapshot cannot be replayed here.
+    progress: called with the step that the worker is at. start: makes the worker. plan_of: plans the variant. Raises
+    ReplayError: WorkerError when the worker died or hung, EngineError when the snapshot cannot be replayed here.
     """
     begin_s = time.monotonic()
     driver = find_driver(options.variant.driver or options.driver)
@@ -124,7 +131,7 @@ def run_snapshot(
         made_of = captured_kernels(reader)
         ranges = list(all_of(reader, Range))
         spans = plan_spans(ranges)
-        plan = plan_of(options.variant, reader, driver, device, progress)
+        plan = plan_of(options.variant, reader, driver, device, progress, options.untrusted)
         whole, opened = whole_for_worker(reader, progress)
     dtypes = declared_types(ranges, options.dtypes)
     request = {
@@ -158,9 +165,10 @@ def run_snapshot(
     parts = ["worker", options.window, f"shift-{options.shift}" if options.shift else None]
     log = WorkerLog(options.log_folder, "-".join(str(part) for part in parts if part is not None))
     try:
-        with plan.request() as (request["variant"], inherited):
+        with plan.request() as (request["variant"], inherited), _challenged(options) as (told, files):
+            request["challenge"] = told
             answer, given = _ask_workers(
-                request, driver, options, progress, log, (*inherited, *opened), own, start
+                request, driver, options, progress, log, (*inherited, *files, *opened), own, start
             )
     except ReplayError as error:
         if error.where == whole:
@@ -171,8 +179,19 @@ def run_snapshot(
     finally:
         log.close()
     answer["variant"], answer["notes"] = plan.facts, [*plan.notes, *answer["notes"]]
+    if answer.get("trust") is not None:
+        answer["trust"]["checks"] = [*to_wire(list(plan.checks)), *answer["trust"]["checks"]]
     result = assemble(answer, facts, driver, application, kernels, given, options, time.monotonic() - begin_s)
     return dataclasses.replace(result, kernels=made_of)
+
+
+@contextmanager
+def _challenged(options: RunOptions) -> Iterator[tuple[dict[str, Any] | None, tuple[int, ...]]]:
+    if options.challenge is None:
+        yield None, ()
+        return
+    with options.challenge.request() as asked:
+        yield asked
 
 
 def dry_run(

@@ -20,6 +20,7 @@ from replay.results.run.timing import (
     Timing,
     WindowCounters,
 )
+from replay.results.run.trust import Trust
 from replay.results.run.verification import Verification
 from replay.snapshot.calls import read_calls
 from replay.snapshot.container import SnapshotReader
@@ -152,4 +153,5 @@ def assemble(
             ),
         ),
         relocation=part(Relocation, "relocation"),
+        trust=part(Trust, "trust"),
     )

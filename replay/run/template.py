@@ -26,6 +26,7 @@ from replay.run.supervisor import WorkerProcess
 _BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from replay.engine.template import main; main()"
 _START_S = 60.0  # for imports, on a machine that is busy
 _ANSWER_S = 10.0  # for a fork
+_OF_A_REPLAY = "REPLAY_EMULATOR_"  # variables that only a driver reads, which a worker loads for itself
 _SERVED = ("spans", "hold", "must_stay", "confine", "window", "snapshot")  # what a template is for
 
 
@@ -98,17 +99,20 @@ class Template:
         self, worker: WorkerProcess, environment: dict[str, str], message_end: int, log_end: int
     ) -> tuple[int, socket.socket, str]:
         """A worker that begins with its request: its process id, where its status comes from, and its layout."""
-        key = (environment, worker.layout, [worker.request.get(name) for name in _SERVED])
+        own = {name: value for name, value in environment.items() if name.startswith(_OF_A_REPLAY)}
+        shared = {name: value for name, value in environment.items() if name not in own}
+        key = (shared, worker.layout, [worker.request.get(name) for name in _SERVED])
         if key != self._key or self._process is None or self._process.poll() is not None:
             self.close()
-            self._start(worker, environment)
+            self._start(worker, shared)
             self._key = key
         assert self._control is not None
         assert self._process is not None
         files = [message_end, log_end, *worker.inherited]
         if len(files) > MAXIMUM_FILES:
             raise WorkerError(f"the variant has {len(files)} images, more than a session takes")
-        request = {**worker.request, "template": self._process.pid, "inherited": list(worker.inherited)}
+        request = {**worker.request, "template": self._process.pid, "inherited": list(worker.inherited),
+                   "environment": own}  # fmt: skip
         data = json.dumps(request).encode()
         try:
             self._control.settimeout(_ANSWER_S)

@@ -12,14 +12,14 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, overload
 
 from replay.api.functions import by_symbol
 from replay.api.parts import CONFIG_ATTRIBUTES, PARAMETER_LAYOUT, PARAMETERS, part_key
-from replay.api.vocabulary import Effect, Function, Keep, Role, Work
+from replay.api.vocabulary import Effect, Keep, Role, Work
 from replay.snapshot.kept import Kept
 from replay.snapshot.schema import Call, from_wire
 
@@ -301,7 +301,7 @@ CONSTANT_INPUTS = (PARAMETER_LAYOUT, part_key("config", 0), CONFIG_ATTRIBUTES)
 
 def _key(value: Any) -> _Key | None:
     """What calls that are alike have in common; None for one that cannot repeat."""
-    if not isinstance(value, dict) or value.get("function") not in _functions() or value.get("result") != 0:
+    if not isinstance(value, dict) or not _may_repeat(str(value.get("function"))) or value.get("result") != 0:
         return None
     inputs = value.get("inputs", {})
     if any(map(value.get, ("outputs", "kernels", "in_capture", "by_capture"))) or not isinstance(
@@ -329,13 +329,12 @@ def _repeats(call: Call) -> bool:
     return described and all(value is None or isinstance(value, bytes) for value in inputs)
 
 
-@cache
-def _functions() -> frozenset[str]:
-    """Functions whose calls may repeat: launches of kernels, and what orders work by nothing but handles."""
-    return frozenset(name for name, row in by_symbol().items() if _may_repeat(row))
-
-
-def _may_repeat(row: Function) -> bool:
+@lru_cache(maxsize=1024)  # a file may name any number of functions
+def _may_repeat(function: str) -> bool:
+    """Whether calls of a function may repeat: launches of kernels, and what orders work by nothing but handles."""
+    row = by_symbol().get(function)
+    if row is None:
+        return False
     if row.unsupported or row.keep != Keep.WINDOW or not row.is_replayed or row.may_fail or row.polls:
         return False
     if row.effect == Effect.LAUNCH:

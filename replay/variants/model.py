@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from replay.errors import UsageError
+from replay.patterns import compiled_later
 from replay.records import dataclass
 from replay.variants.jit import JitOption, parse_jit
 
-_ENVIRONMENT_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_ENVIRONMENT_NAME = compiled_later("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 MAXIMUM_DIMENSION = (1 << 31) - 1  # gridDim.x; the driver knows the limits of a device
 
 Dimensions = tuple[int, int, int]
@@ -116,8 +117,8 @@ _ALSO = {"module": "swap"}  # as `bisect --over` calls it
 _OBSOLETE = ("lower-ptx",)  # in texts of results; PTX that is newer than a ptxas is lowered for it anyway
 _AS_CAPTURED = ("captured", "as-captured", "none")
 _KEYS = (*_SPELLINGS, *_ALSO, *_OBSOLETE)
-_BETWEEN = re.compile(rf"[,;](?=(?:--)?(?:{'|'.join(_KEYS)})[=:])")
-_KEY = re.compile(rf"(?:--)?({'|'.join(_KEYS)})(?:[=:](.*))?", re.S)
+_BETWEEN = compiled_later(rf"[,;](?=(?:--)?(?:{'|'.join(_KEYS)})[=:])")
+_KEY = compiled_later(rf"(?:--)?({'|'.join(_KEYS)})(?:[=:](.*))?", re.S)
 
 
 def _words(text: str) -> Iterator[tuple[str, str]]:
@@ -146,7 +147,7 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
         )
 
 
-_LIKE_VERSION = re.compile(r"\d{2}(\.\d+){0,2}")
+_LIKE_VERSION = compiled_later(r"\d{2}(\.\d+){0,2}")
 
 
 def _names_file(word: str) -> bool:

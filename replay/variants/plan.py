@@ -17,10 +17,12 @@ from replay.errors import EngineError, ImageError, UsageError
 from replay.images.model import KernelInfo, Parameter
 from replay.inspection.launches import LaunchedKernel
 from replay.inspection.pieces import read_contents
+from replay.results.run.trust import TrustCheck
 from replay.results.run.variant import KeptImage, VariantFacts, VariantImage
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Image, Kernel, Range, all_of
 from replay.variants import device
+from replay.variants.compilers.sandbox import Sandbox
 from replay.variants.images import SOURCE_SUFFIXES, BuiltImage, describe, keep, read_image_file
 from replay.variants.interface import GEOMETRY, Fact, Launched, compare_interfaces, compare_variables, refuse
 from replay.variants.kernels import find_kernel, name_in, only_kernel, shown
@@ -40,15 +42,22 @@ def plan_variant(
     driver: Driver,
     ordinal: int,
     progress: Progress = lambda text: None,
+    untrusted: bool = False,
 ) -> Plan:
-    """Read, build and compare, for a variant that changes something. reader: at the window that is replayed. Raises
-    UsageError, EngineError, ImageError."""
-    return _Planning(variant, reader, driver, ordinal, progress).plan()
+    """Read, build and compare, for a variant that changes something. reader: at the window that is replayed. untrusted:
+    it may be made to deceive. Raises UsageError, EngineError, ImageError."""
+    return _Planning(variant, reader, driver, ordinal, progress, untrusted).plan()
 
 
 class _Planning:
     def __init__(
-        self, variant: Variant, reader: SnapshotReader, driver: Driver, ordinal: int, progress: Progress
+        self,
+        variant: Variant,
+        reader: SnapshotReader,
+        driver: Driver,
+        ordinal: int,
+        progress: Progress,
+        untrusted: bool,
     ) -> None:
         self._variant = variant
         self._reader = reader
@@ -63,6 +72,9 @@ class _Planning:
         decides = variant.swaps or variant.ptxas or variant.geometry
         self._architecture = device.architecture(driver, ordinal) if decides else None
         self._notes: list[str] = []
+        self._untrusted = untrusted
+        self._sandbox = Sandbox() if untrusted else None
+        self._checks: list[TrustCheck] = []
 
     def plan(self) -> Plan:
         """The whole order of the module's docstring."""
@@ -105,7 +117,14 @@ class _Planning:
                 next="replay on a GPU (--driver system), or swap in PTX or a .cu",
             )  # fmt: skip
         pairs = tuple((option.number, option.value) for option in jit)
-        return Plan(tuple(replacements), tuple(shapes), pairs, result, tuple(self._notes))
+        return Plan(tuple(replacements), tuple(shapes), pairs, result, tuple(self._notes), self._all_checks())
+
+    def _all_checks(self) -> tuple[TrustCheck, ...]:
+        if self._sandbox is None or not self._sandbox.used:
+            return tuple(self._checks)
+        missing = "; ".join(self._sandbox.missing)
+        text = missing or "it was compiled without a network, and without files but those of compilers"
+        return (*self._checks, TrustCheck("compiler", not missing, text))
 
     # -- what is meant ------------------------------------------------------------------------------------------
 
@@ -118,6 +137,10 @@ class _Planning:
     def _swap(self, swap: Swap, built: Built) -> None:
         image = self._build(swap.file)
         self._loads(image)
+        if self._untrusted:
+            from replay.variants.untrusted import refuse_own_work
+
+            self._checks.append(refuse_own_work(image, self._architecture))
         there = image.kernel_names(self._architecture)
         if not there:
             raise ImageError(f"has no kernel for sm_{self._architecture}", where=swap.file)
@@ -182,7 +205,7 @@ class _Planning:
             assert self._architecture is not None
             self._progress(f"compiling {os.path.basename(file)}")
             want_ptx = self._driver.emulated or bool(self._variant.ptxas)
-            return compile_source(file, self._architecture, want_ptx=want_ptx)
+            return compile_source(file, self._architecture, want_ptx=want_ptx, sandbox=self._sandbox)
         return read_image_file(file)
 
     def _assemble(self, built: Built) -> None:
@@ -209,7 +232,9 @@ class _Planning:
                         where="--ptxas", next="build it without relocatable device code, or swap in a cubin",
                     )  # fmt: skip
                 self._progress(f"assembling image {digest[:8]} with ptxas {tool.version}")
-                made = assemble(tool, texts[0], image.source, self._architecture, self._variant.jit)
+                made = assemble(
+                    tool, texts[0], image.source, self._architecture, self._variant.jit, self._sandbox
+                )
                 built[digest][made.digest] = (replace(made, source_text=image.source_text), names)
         if without:
             raise EngineError(
@@ -234,12 +259,26 @@ class _Planning:
         there = set(image.kernel_names(self._architecture))
         use = self._uses.get(digest, ImageUse())
         asked = [*use.kernels, *(kernel.name for kernel in self._kernels if kernel.image == digest)]
+        given = names
         names = {**{name: name for name in asked if name in there}, **names}
         others = tuple(dict.fromkeys(name for name in asked if name not in names))
+        self._refuse_more(digest, image, given, names)
         launched_others = [k.name for k in self._kernels if k.image == digest and k.name in others]
         return Replacement(
             digest, image.digest, image.data, names, () if launched_others else others, bool(launched_others)
         )
+
+    def _refuse_more(
+        self, digest: str, image: BuiltImage, given: dict[str, str], names: dict[str, str]
+    ) -> None:
+        """An untrusted file replaces only what it was given for, and not the kernels around that."""
+        launched = {kernel.name for kernel in self._kernels if kernel.image == digest}
+        more = sorted((launched & names.keys()) - given.keys())
+        if self._untrusted and more:
+            raise EngineError(
+                f"the candidate also has {more[0]}, which the window launches and it was not given for",
+                where=image.source, next="leave it out, or swap without naming a kernel",
+            )  # fmt: skip
 
     def _compare(self, digest: str, image: BuiltImage, replacement: Replacement, shapes: list[Shape]) -> None:
         facts = self._variables(digest, image, replacement)

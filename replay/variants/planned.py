@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from replay.drivers import Driver
     from replay.engine.variants import Replacement, Shape
+    from replay.results.run.trust import TrustCheck
     from replay.snapshot.container import SnapshotReader
     from replay.variants.model import Variant
 
@@ -35,13 +36,14 @@ class NotExecutable(EngineError):
 
 @dataclass(frozen=True)
 class Plan:
-    """What the worker does otherwise, and what is reported of it."""
+    """What the worker does otherwise, and what is reported of it. checks: of an untrusted variant."""
 
     replacements: tuple[Replacement, ...]
     shapes: tuple[Shape, ...]
     jit: tuple[tuple[int, int], ...]
     facts: VariantFacts | None
     notes: tuple[str, ...] = ()
+    checks: tuple[TrustCheck, ...] = ()
 
     @contextmanager
     def request(self) -> Iterator[tuple[dict[str, Any] | None, tuple[int, ...]]]:
@@ -75,13 +77,34 @@ def plan_of(
     driver: Driver,
     ordinal: int,
     progress: Callable[[str], None] = lambda text: None,
+    untrusted: bool = False,
 ) -> Plan:
     """As `plan_variant`, of any variant."""
     if variant.changes_nothing:
         return Plan((), (), (), VariantFacts(str(variant))) if variant.environment else AS_CAPTURED
     from replay.variants.plan import plan_variant  # brings compilers and readers of images
 
-    return plan_variant(variant, reader, driver, ordinal, progress)
+    return plan_variant(variant, reader, driver, ordinal, progress, untrusted)
+
+
+class KeptPlans:
+    """Plans each variant once, for replays of one window that follow: nothing is compiled a second time."""
+
+    def __init__(self) -> None:
+        self._plans: dict[object, Plan] = {}
+
+    def __call__(
+        self,
+        variant: Variant,
+        reader: SnapshotReader,
+        driver: Driver,
+        ordinal: int,
+        progress: Callable[[str], None] = lambda text: None,
+    ) -> Plan:
+        key = variant, driver, ordinal
+        if key not in self._plans:
+            self._plans[key] = plan_of(variant, reader, driver, ordinal, progress)
+        return self._plans[key]
 
 
 def _in_memory(data: bytes) -> int:

@@ -6,7 +6,9 @@ Settings are read once a process, so a test that needs a setting runs a script i
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -24,6 +26,8 @@ sys.path[:0] = MODULE_PATH
 
 import driver_api  # noqa: E402
 import graph_api  # noqa: E402
+
+COMPUTE_CAPABILITY_MAJOR = 75  # CUdevice_attribute
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +47,39 @@ def cuda(library: driver_api.Driver) -> driver_api.Driver:
     yield library
     library.cuCtxDestroy_v2(context)
     library.do("cuCtxSetCurrent", 0)
+
+
+@pytest.fixture(scope="session")
+def second_library(
+    library: driver_api.Driver, emulator_dir: Path, tmp_path_factory: pytest.TempPathFactory
+) -> driver_api.Driver:
+    """Another copy of the CPU driver in this process, whose devices have compute capability 10.0; in the place of the
+    CPU driver, the driver of a machine that has such a device."""
+    if not (emulator_dir / "libcudart.so.13").exists():  # which comes with the CPU driver
+        major = ctypes.c_int(0)
+        library.do("cuDeviceGetAttribute", driver_api.out(major), COMPUTE_CAPABILITY_MAJOR, 0)
+        if major.value != 10:
+            pytest.skip("needs a device of compute capability 10")
+        return library
+    copied = shutil.copy(
+        emulator_dir / "libcuda.so.1", tmp_path_factory.mktemp("second") / "libcuda-second.so.1"
+    )
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("REPLAY_EMULATOR_COMPUTE_CAPABILITY", "10.0")
+        driver = driver_api.Driver(Path(copied))
+        driver.do("cuInit", 0)
+    return driver
+
+
+@pytest.fixture
+def blackwell(second_library: driver_api.Driver) -> driver_api.Driver:
+    """As `cuda`, of compute capability 10.0."""
+    context = driver_api.handle()
+    second_library.do("cuCtxCreate_v2", driver_api.out(context), 0, 0)
+    second_library.context = context.value
+    yield second_library
+    second_library.cuCtxDestroy_v2(context)
+    second_library.do("cuCtxSetCurrent", 0)
 
 
 Fresh = Callable[..., "subprocess.CompletedProcess[str]"]

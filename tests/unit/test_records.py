@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 
 from replay import records
 
@@ -29,10 +30,18 @@ def _classes(dataclass):
     class Empty:
         pass
 
-    return Point, Named, Open, Empty
+    @dataclass
+    class After:
+        x: int
+        doubled: int = dataclasses.field(init=False)
+
+        def __post_init__(self) -> None:
+            self.doubled = 2 * self.x
+
+    return Point, Named, Open, Empty, After
 
 
-def _facts(point, named, opened, empty):
+def _facts(point, named, opened, empty, after):
     """What tells apart two implementations."""
     return [
         repr(point(1, ["t"])).rpartition(".")[2],
@@ -51,9 +60,31 @@ def _facts(point, named, opened, empty):
         dataclasses.replace(named(1, name="a"), name="b").name,
         dataclasses.asdict(named(1, ["t"], "n")),
         [item.name for item in dataclasses.fields(named)],
+        [dataclasses.is_dataclass(kind) for kind in (point, named, opened, empty)],
+        named.__match_args__,
+        after(3).doubled,
+        after.__match_args__,
         point(1).tags is point(1).tags,
     ]
 
 
 def test_it_does_as_the_standard_one():
     assert _facts(*_classes(records.dataclass)) == _facts(*_classes(dataclasses.dataclass))
+
+
+def test_a_class_may_be_used_first_by_several_threads_at_once():
+    for _ in range(50):
+        _, named, *_ = _classes(records.dataclass)
+        with ThreadPoolExecutor(4) as pool:
+            assert len({*pool.map(lambda number, kind=named: kind(1, name="a"), range(8))}) == 1
+
+
+def test_a_subclass_that_is_no_dataclass_itself_has_the_fields():
+    point, *_ = _classes(records.dataclass)
+
+    class Special(point):
+        pass
+
+    assert [item.name for item in dataclasses.fields(Special)] == ["x", "tags"]
+    assert Special(3).x == 3
+    assert Special(3, tags=["t"]) == Special(3)

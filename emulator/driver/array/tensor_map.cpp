@@ -1,5 +1,5 @@
-// cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col and cuTensorMapReplaceAddress: what they document is
-// checked, then written down.
+// cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2colWide and cuTensorMapReplaceAddress:
+// what they document is checked, then written down.
 #include "exec/interface/tensor_map.hpp"
 #include "entry/entry.hpp"
 
@@ -153,7 +153,9 @@ CUresult CUDAAPI cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapData
     for (unsigned d = 0; d + 2 < tensorRank; ++d) {
       int lower = pixelBoxLowerCorner[d], upper = pixelBoxUpperCorner[d];
       require_value(lower >= -limit && lower < limit && upper >= -limit && upper < limit);
-      require_value(static_cast<int64_t>(globalDim[d + 1]) + upper > lower);
+      // Interleaved, the tensor begins with a spatial dimension: its channels are in slices.
+      unsigned spatial = interleave == CU_TENSOR_MAP_INTERLEAVE_NONE ? d + 1 : d;
+      require_value(static_cast<int64_t>(globalDim[spatial]) + upper > lower);
       map.lower[d] = static_cast<int16_t>(lower);
       map.upper[d] = static_cast<int16_t>(upper);
     }
@@ -162,6 +164,39 @@ CUresult CUDAAPI cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapData
   });
 }
 
+#if CUDA_VERSION >= 12080
+CUresult CUDAAPI cuTensorMapEncodeIm2colWide(
+    CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress,
+    const cuuint64_t *globalDim, const cuuint64_t *globalStrides, int pixelBoxLowerCornerWidth,
+    int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn,
+    const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode,
+    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) {
+  return enter("cuTensorMapEncodeIm2colWide", Needs::initialised, [&](Call &) {
+    require_value(tensorMap && globalDim && globalStrides && elementStrides);
+    require(settings().compute_capability.sm() >= 100, CUDA_ERROR_NOT_SUPPORTED);
+    require_value(tensorRank >= 3 && tensorRank <= 5 && static_cast<unsigned>(mode) <= 1);
+    // PTX ISA: these modes have no interleaving, and need a swizzle.
+    require_value(interleave == CU_TENSOR_MAP_INTERLEAVE_NONE);
+    require_value(swizzle == CU_TENSOR_MAP_SWIZZLE_64B || swizzle == CU_TENSOR_MAP_SWIZZLE_128B ||
+                  swizzle == CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B);
+    TensorMap map = describe(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,
+                             channelsPerPixel, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+    bool fixed = mode == CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128;
+    require_value(fixed || (pixelsPerColumn >= 1 && pixelsPerColumn <= 1024));
+    map.box[1] = static_cast<uint16_t>(fixed ? 128 : pixelsPerColumn);
+    constexpr int limit = 32768;
+    int lower = pixelBoxLowerCornerWidth, upper = pixelBoxUpperCornerWidth;
+    require_value(lower >= -limit && lower < limit && upper >= -limit && upper < limit);
+    require_value(static_cast<int64_t>(globalDim[1]) + upper > lower);
+    map.lower[0] = static_cast<int16_t>(lower);
+    map.upper[0] = static_cast<int16_t>(upper);
+    map.wide = fixed ? TensorMap::wide_128 : 0;
+    map.magic = TensorMap::im2col_wide;
+    write(tensorMap, map);
+  });
+}
+#endif
+
 CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress) {
   return enter("cuTensorMapReplaceAddress", Needs::initialised, [&](Call &) {
     require_value(tensorMap != nullptr && reinterpret_cast<uint64_t>(tensorMap) % 64 == 0);
@@ -169,7 +204,9 @@ CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalA
     TensorMap map;
     std::memcpy(static_cast<void *>(&map), tensorMap, sizeof map);
     auto address = reinterpret_cast<uint64_t>(globalAddress);
-    require_value((map.magic == TensorMap::tiled || map.magic == TensorMap::im2col) && address != 0 &&
+    require_value((map.magic == TensorMap::tiled || map.magic == TensorMap::im2col ||
+                   map.magic == TensorMap::im2col_wide) &&
+                  address != 0 &&
                   address % address_alignment(static_cast<CUtensorMapDataType>(map.type),
                                               static_cast<CUtensorMapInterleave>(map.interleave)) ==
                       0);

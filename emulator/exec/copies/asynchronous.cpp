@@ -6,6 +6,7 @@
 
 #include "exec/access/access.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/copies/combine.hpp"
 #include "exec/copies/deferred.hpp"
 #include "exec/copies/extra_operands.hpp"
 #include "exec/copies/mbarrier.hpp"
@@ -31,6 +32,11 @@ void check_range(Warp &w, const Instruction *i, uint32_t lane, uint64_t address,
     count_global_range(w, address, address + bytes, bytes, write);
 }
 
+// By where it goes: out of shared memory to global, or into shared memory.
+void count_copy(Warp &w, uint64_t to, uint64_t bytes) {
+  count_bulk(is_global(w, to) ? w.counters->bulk_stores : w.counters->bulk_loads, bytes);
+}
+
 uint32_t bulk_bytes(Warp &w, const Instruction *i, uint32_t lane) {
   uint32_t bytes = operand<uint32_t>(w, i, 2, lane);
   if (bytes % bulk_alignment != 0)
@@ -38,69 +44,6 @@ uint32_t bulk_bytes(Warp &w, const Instruction *i, uint32_t lane) {
          "a bulk copy of " + std::to_string(bytes) + " bytes: the number must be a multiple of 16", lane);
   return bytes;
 }
-
-template <typename T> T combine(Operator op, T old, T value) {
-  switch (op) {
-  case Operator::add:
-    if constexpr (std::is_floating_point_v<T>) {
-      return old + value;
-    } else {
-      using Bits = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<Bits>(old) + static_cast<Bits>(value));
-    }
-  case Operator::minimum:
-    return value < old ? value : old;
-  case Operator::maximum:
-    return value > old ? value : old;
-  default:
-    break;
-  }
-  if constexpr (std::is_unsigned_v<T>) {
-    switch (op) {
-    case Operator::increment:
-      return old >= value ? T{0} : static_cast<T>(old + 1);
-    case Operator::decrement:
-      return old == 0 || old > value ? value : static_cast<T>(old - 1);
-    case Operator::bit_and:
-      return old & value;
-    case Operator::bit_or:
-      return old | value;
-    case Operator::bit_xor:
-      return old ^ value;
-    default:
-      break;
-    }
-  }
-  return value;
-}
-
-template <typename T> void combine_at(Operator op, uint64_t to, const void *from) {
-  T old, value;
-  std::memcpy(&old, reinterpret_cast<const void *>(to), sizeof old);
-  std::memcpy(&value, from, sizeof value);
-  old = combine<T>(op, old, value);
-  std::memcpy(reinterpret_cast<void *>(to), &old, sizeof old);
-}
-
-} // namespace
-
-void combine_element(Operator op, ptx::Type type, uint64_t to, const void *from) {
-  switch (type) {
-  case ptx::Type::s32:
-    return combine_at<int32_t>(op, to, from);
-  case ptx::Type::s64:
-    return combine_at<int64_t>(op, to, from);
-  case ptx::Type::f32:
-    return combine_at<float>(op, to, from);
-  case ptx::Type::f64:
-    return combine_at<double>(op, to, from);
-  default:
-    return ptx::size_bytes(type) == 8 ? combine_at<uint64_t>(op, to, from)
-                                      : combine_at<uint32_t>(op, to, from);
-  }
-}
-
-namespace {
 
 // One lane's part of a cp.async.
 struct Copy {
@@ -185,6 +128,8 @@ const Instruction *copy_bulk(Warp &w, const Instruction *i) {
     check_range(w, i, lane, from, bytes, false);
     for (const Delivery &each : to)
       check_range(w, i, lane, each.to, bytes, true);
+    if (i->immediate != at_once)
+      count_copy(w, to.begin()->to, bytes * static_cast<uint64_t>(to.end() - to.begin()));
     auto deliver = [=, &w, &cluster](const uint8_t *contents) {
       for (const Delivery &each : to) {
         uint8_t *place = reinterpret_cast<uint8_t *>(each.to);
@@ -226,6 +171,7 @@ const Instruction *reduce_bulk(Warp &w, const Instruction *i) {
     uint32_t bytes = bulk_bytes(w, i, lane);
     check_range(w, i, lane, from, bytes, false);
     check_range(w, i, lane, to, bytes, true);
+    count_copy(w, to, bytes);
     auto deliver = [=, &w, &cluster](const uint8_t *contents) {
       for (uint32_t b = 0; b < bytes; b += size)
         combine_element(op, type, to + b, contents + b);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "exec/block/pending.hpp"
+#include "exec/copies/combine.hpp"
 
 namespace emulator::asynchronous {
 
@@ -37,20 +38,6 @@ const Instruction *wait_for_products(Warp &w, const Instruction *i);
 const Instruction *arrive_after_copies(Warp &w, const Instruction *i);
 const Instruction *fence_shared(Warp &w, const Instruction *i);    // fence.proxy.async
 const Instruction *fence_registers(Warp &w, const Instruction *i); // wgmma.fence
-
-enum class Operator : uint8_t {
-  replace,
-  add,
-  minimum,
-  maximum,
-  increment,
-  decrement,
-  bit_and,
-  bit_or,
-  bit_xor
-};
-// *to = operator(*to, *from), both of this type.
-void combine_element(Operator op, ptx::Type type, uint64_t to, const void *from);
 
 // What Instruction::immediate packs: an operator, and the type it works on.
 constexpr int64_t reduction(Operator op, ptx::Type type) {

@@ -22,11 +22,18 @@ struct Delivery {
   uint64_t to = 0, mbarrier = 0;
 };
 
+inline void count_bulk(BulkCounters &of, uint64_t bytes) {
+  of.requests += 1;
+  of.bytes += bytes;
+}
+
 // `.multicast::cluster` with its mask at `place`: to the same place in each block of the mask, and to the
-// mbarrier at the same place there. Without a mask, to `to` alone.
+// mbarrier at the same place there. Without a mask, to `to` alone. pairs: to the mbarrier of the block of the
+// pair that has the same parity as the one that is named (.cta_group::2).
 class Deliveries {
 public:
-  Deliveries(Warp &w, const Instruction *i, uint32_t place, uint32_t lane, uint64_t to, uint64_t mbarrier) {
+  Deliveries(Warp &w, const Instruction *i, uint32_t place, uint32_t lane, uint64_t to, uint64_t mbarrier,
+             bool pairs = false) {
     if (!has(w, i, place)) {
       add({to, mbarrier});
       return;
@@ -38,10 +45,13 @@ public:
            lane);
     const Block *holder = cluster.block_at(to, 1), *signalled = cluster.block_at(mbarrier, 8);
     for (uint32_t rank = 0; rank < cluster.blocks.size(); ++rank) {
-      uint64_t base = cluster.blocks[rank]->warps[0].shared_base;
+      uint64_t base = cluster.blocks[rank]->warps[0].shared_base, signalled_base = base;
+      size_t leader = pairs && signalled ? (rank & ~1u) | (cluster.rank_of(*signalled) & 1) : rank;
+      if (leader < cluster.blocks.size())
+        signalled_base = cluster.blocks[leader]->warps[0].shared_base;
       if (mask >> rank & 1)
         add({holder ? to - holder->warps[0].shared_base + base : to,
-             signalled ? mbarrier - signalled->warps[0].shared_base + base : mbarrier});
+             signalled ? mbarrier - signalled->warps[0].shared_base + signalled_base : mbarrier});
     }
   }
   const Delivery *begin() const { return each_; }

@@ -54,6 +54,7 @@ def check_restore(session: Session, comparing: Comparing, verified: Verified) ->
     )
     if wrong:
         return facts
+    session.disturb(again=True)
     session.run_window()
     session.synchronize()
     differing = differing_buffers(

@@ -88,6 +88,7 @@ class Verifier:
             self._session.restore_found_writes(self._comparing.written_elsewhere)
             self._session.restore()
             self._session.synchronize()
+            self._session.disturb(again=True)
             self._saver = None  # what the first replay left is what is shown
             second = self._checked_pass()
             verified.replays = 2
@@ -102,6 +103,7 @@ class Verifier:
                 verified.verdict = "match"
         elif not compared:
             self._not_compared(verified)
+        self._saver = None
         return verified
 
     def _not_compared(self, verified: Verified) -> None:

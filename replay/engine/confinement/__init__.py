@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from replay.engine.confinement import landlock, seccomp
-from replay.engine.confinement.files import Opened, worker_files
+from replay.engine.confinement.files import Opened, compiler_files, worker_files
 
 
 def confine(library: Path, results: Iterable[Path] = ()) -> list[str]:
@@ -32,4 +32,18 @@ def confine(library: Path, results: Iterable[Path] = ()) -> list[str]:
     return missing
 
 
-__all__ = ["Opened", "confine", "worker_files"]
+def confine_compiler(programs: Iterable[str], read: Iterable[str], folder: str) -> list[str]:
+    """Confine this process, which is about to become a compiler, and all that it starts.
+
+    programs: folders whose programs and files it may use. read: other files. folder: the one that it may write into.
+    Returns what cannot be confined here, a sentence each.
+    """
+    missing = []
+    if reason := landlock.restrict(compiler_files(programs, read, folder)):
+        missing.append(f"the compiler can open the user's files: {reason}")
+    if reason := seccomp.restrict(os.getpid(), programs=True):
+        missing.append(f"the compiler can use the network: {reason}")
+    return missing
+
+
+__all__ = ["Opened", "confine", "confine_compiler", "worker_files"]

@@ -18,12 +18,13 @@ from typing import Literal
 from replay.drivers import PACKAGES, native_folder
 from replay.records import dataclass
 
-Use = Literal["read", "device", "result"]
+Use = Literal["read", "device", "result", "program", "work"]
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A file, or a folder with all that is in it. use: `device` is read, written and controlled."""
+    """A file, or a folder with all that is in it. use: `device` is read, written and controlled, `program` read and
+    executed; in `work` everything may be done."""
 
     path: str
     use: Use
@@ -75,6 +76,21 @@ def worker_files(library: Path, results: Iterable[Path] = ()) -> Iterator[Opened
         )
     for folder in results:
         yield Opened(os.fspath(folder), "result", "outputs that the user asked for")
+
+
+def compiler_files(programs: Iterable[str], read: Iterable[str], folder: str) -> Iterator[Opened]:
+    """All that a compiler may open. folder: what it may write into."""
+    for path in programs:
+        yield Opened(path, "program", "compilers, their libraries and headers")
+    for path in read:
+        yield Opened(path, "read", "what the loader and the C library look at")
+    for path in _own_code():
+        yield Opened(path, "read", "the bindings of the compiler that is a library")
+    yield Opened(os.path.join(sys.prefix, "pyvenv.cfg"), "read", "where that Python has its library")
+    yield Opened(sys.executable, "program", "the Python that loads it")
+    yield Opened(os.path.realpath(sys.executable), "program", "the same")
+    yield Opened("/dev/null", "device", "what is to be printed nowhere")
+    yield Opened(folder, "work", "its source, what it makes of it, and files in between")
 
 
 def _matching(folder: Path, pattern: str) -> list[str]:

@@ -20,10 +20,11 @@ _ALL_THREADS = 1 << 3  # LANDLOCK_RESTRICT_SELF_TSYNC
 _PR_SET_NO_NEW_PRIVS = 38
 
 # LANDLOCK_ACCESS_FS_*
-WRITE_FILE, READ_FILE, READ_DIRECTORY, REMOVE_FILE, MAKE_FILE = 1 << 1, 1 << 2, 1 << 3, 1 << 5, 1 << 8
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIRECTORY = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+REMOVE_FOLDER, REMOVE_FILE, MAKE_FOLDER, MAKE_FILE = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 TRUNCATE, DEVICE_CONTROL = 1 << 14, 1 << 15
 # Rights that a rule for a single file may give
-_OF_FILES = 1 | WRITE_FILE | READ_FILE | TRUNCATE | DEVICE_CONTROL
+_OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | DEVICE_CONTROL
 
 # The rights that each ABI can refuse, all of which are refused but for the rules.
 _RIGHTS_OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}
@@ -35,7 +36,9 @@ _RIGHTS = {
     "read": READ_FILE | READ_DIRECTORY,
     "device": READ_FILE | WRITE_FILE | DEVICE_CONTROL,
     "result": READ_FILE | READ_DIRECTORY | WRITE_FILE | TRUNCATE | MAKE_FILE | REMOVE_FILE,
+    "program": READ_FILE | READ_DIRECTORY | EXECUTE,
 }
+_RIGHTS["work"] = _RIGHTS["result"] | MAKE_FOLDER | REMOVE_FOLDER
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long

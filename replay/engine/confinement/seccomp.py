@@ -117,12 +117,16 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.c_char_p)]
 
 
-def program(architecture: Architecture, process_id: int) -> bytes:
-    """The filter, as the kernel takes it. process_id: the process that may signal itself."""
-    return b"".join(_instructions(architecture, process_id))
+OF_PROGRAMS = ("starts a program", "makes a process")  # what `programs` lets pass
 
 
-def _instructions(architecture: Architecture, process_id: int) -> Iterator[bytes]:
+def program(architecture: Architecture, process_id: int, programs: bool = False) -> bytes:
+    """The filter, as the kernel takes it. process_id: the process that may signal itself. programs: it may start
+    others, which have the same filter."""
+    return b"".join(_instructions(architecture, process_id, programs))
+
+
+def _instructions(architecture: Architecture, process_id: int, programs: bool) -> Iterator[bytes]:
     def one(code: int, value: int, true: int = 0, false: int = 0) -> bytes:
         return struct.pack("<HBBI", code, true, false, value)
 
@@ -137,7 +141,8 @@ def _instructions(architecture: Architecture, process_id: int) -> Iterator[bytes
     yield one(_RETURN, _ABSENT)
     yield one(_EQUAL, _CLONE3, false=1)
     yield one(_RETURN, _ABSENT)
-    for numbers in (row for rows in REFUSED.values() for row in rows.values()):
+    refused = (rows for why, rows in REFUSED.items() if not (programs and why in OF_PROGRAMS))
+    for numbers in (row for rows in refused for row in rows.values()):
         number = numbers[column]
         if number is not None:
             yield one(_EQUAL, number, false=1)
@@ -148,8 +153,9 @@ def _instructions(architecture: Architecture, process_id: int) -> Iterator[bytes
         for command in commands:
             yield from (one(_EQUAL, command, false=1), one(_RETURN, _REFUSE))
         yield one(_RETURN, _ALLOW)
-    yield from (one(_EQUAL, _CLONE[column], false=4), one(_LOAD, _FIRST_ARGUMENT),
-                one(_ANY_BIT, _CLONE_THREAD, true=1), one(_RETURN, _REFUSE), one(_RETURN, _ALLOW))  # fmt: skip
+    if not programs:
+        yield from (one(_EQUAL, _CLONE[column], false=4), one(_LOAD, _FIRST_ARGUMENT),
+                    one(_ANY_BIT, _CLONE_THREAD, true=1), one(_RETURN, _REFUSE), one(_RETURN, _ALLOW))  # fmt: skip
     for number in (_KILL[column], _TGKILL[column]):
         yield from (one(_EQUAL, number, false=4), one(_LOAD, _FIRST_ARGUMENT),
                     one(_EQUAL, process_id, true=1), one(_RETURN, _REFUSE), one(_RETURN, _ALLOW))  # fmt: skip
@@ -161,13 +167,14 @@ def _instructions(architecture: Architecture, process_id: int) -> Iterator[bytes
     yield one(_RETURN, _ALLOW)
 
 
-def restrict(process_id: int) -> str:
-    """Filter the system calls of all threads of this process from now on. Returns why that cannot be, or ""."""
+def restrict(process_id: int, programs: bool = False) -> str:
+    """Filter the system calls of all threads of this process from now on. programs: it may start others. Returns why
+    that cannot be, or ""."""
     machine = platform.machine()
     architecture = ARCHITECTURES.get(machine)
     if architecture is None:
         return f"no filter of system calls is known for {machine}"
-    code = program(architecture, process_id)
+    code = program(architecture, process_id, programs)
     filter_ = _Program(len(code) // 8, code)
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     done = _libc.syscall(

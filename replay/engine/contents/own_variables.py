@@ -48,11 +48,12 @@ def find_own_variables(
     architecture: int,
     contexts: Iterable[Callable[[], None]],
     captured: Iterable[tuple[int, int]],
+    everything: bool = False,
 ) -> OwnVariables:
     """Ask the driver for the variables of the modules and libraries that these calls load.
 
     contexts: each makes one current in which the window works; a library has its variables once for each. captured:
-    live address and bytes of what is restored anyway.
+    live address and bytes of what is restored anyway. everything: whatever its name, since the image is a stranger's.
     """
     found = OwnVariables()
     known = sorted(captured)
@@ -69,12 +70,14 @@ def find_own_variables(
                 continue
             key = image if isinstance(image, str) else f"call {call.number}"
             if key not in names:
-                names[key] = _names(attachment(image), architecture)
+                names[key] = _names(attachment(image), architecture, everything)
             for name in names[key][: MAXIMUM_VARIABLES - len(there)]:
                 place = _ask(driver, library, owner, name)
                 if place is not None:
                     there[place[0]] = (name, place[1], given_out(call))
-                elif name not in found.not_found and _is_used(attachment(image), name, architecture):
+                elif name not in found.not_found and _is_used(
+                    attachment(image), name, architecture, everything
+                ):
                     found.not_found.append(name)
     address = FIRST_ADDRESS
     for live, (name, size, owner) in sorted(there.items()):
@@ -87,17 +90,17 @@ def find_own_variables(
     return found
 
 
-def _names(image: bytes, architecture: int) -> list[str]:
+def _names(image: bytes, architecture: int, everything: bool) -> list[str]:
     try:
-        return images.variable_names(image, architecture)
+        return images.variable_names(image, architecture, everything=everything)
     except ReplayError:  # a kind of image that only the driver knows; preflight reported it
         return []
 
 
-def _is_used(image: bytes, name: str, architecture: int) -> bool:
+def _is_used(image: bytes, name: str, architecture: int, everything: bool) -> bool:
     """Whether code may write a variable that the driver does not find: constants and what no instruction names, which
     a compiler leaves out, are not meant."""
-    if name not in images.variable_names(image, architecture, writable=True):
+    if name not in images.variable_names(image, architecture, writable=True, everything=everything):
         return False
     word = name.encode("utf-8", "surrogateescape")
     modules = images.usable_modules(image, architecture)

@@ -18,6 +18,7 @@ from replay.engine.program import Program
 from replay.engine.translation.translation import Translation, by_place
 from replay.inspection.pieces import loads, pieces, read_chunk
 from replay.planning.spans import is_array, is_host
+from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Change, Range
 
 WIDEST_FILL_BYTES = 256 << 20  # of zeros in one call, so that a long one shows progress
@@ -197,9 +198,21 @@ class ContentStore:
         self.load(range_)
         self.copies.keep_whole(range_)
 
-    def as_here(self, range_: Range, offset: int, digest: bytes, size_bytes: int) -> bytes:
-        """A captured chunk of a range, with what is known of its words as it is in this process."""
-        data, site = bytearray(read_chunk(self.reader, digest, size_bytes)), self._sites.get(range_.id)
+    def write(self, range_: Range, offset: int, data: bytes) -> None:
+        """Put bytes into a range. They are there after `arrive`."""
+        self._live.write(range_, self.live(range_) + offset, data)
+
+    def arrive(self) -> None:
+        """Wait until all that was written is there."""
+        self._live.arrive()
+
+    def as_here(
+        self, range_: Range, offset: int, digest: bytes, size_bytes: int, reader: SnapshotReader | None = None
+    ) -> bytes:
+        """A captured chunk of a range, with what is known of its words as it is in this process. reader: of the
+        snapshot that has the chunk, where it is another one."""
+        data = bytearray(read_chunk(reader or self.reader, digest, size_bytes))
+        site = self._sites.get(range_.id)
         if site is not None:
             words = self._words_in(range_.id, offset, size_bytes)
             self._translation.patch(data, Site(words, site.handles, site.maps), offset)

@@ -91,6 +91,7 @@ class WindowSampler:
         self._session.restore()
         self._session.synchronize()
         self._restore_ns.append(time.perf_counter_ns() - begin_ns)
+        self._session.disturb()
         if flush and self._flush:
             for context, address, size in self._flush:
                 self._session.translation.contexts.be_in(context)

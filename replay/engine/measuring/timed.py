@@ -10,6 +10,7 @@ import time
 from dataclasses import field
 from typing import Any
 
+from replay.engine.challenge.challenges import Challenges
 from replay.engine.checking.comparing import Comparing
 from replay.engine.checking.restoring import StillRunning, check_restore, same_outputs_again
 from replay.engine.checking.verified import Verified
@@ -57,6 +58,7 @@ def time_session(
     clocks: Clocks,
     request: dict[str, Any],
     messages: Messages,
+    challenges: Challenges,
 ) -> Timed:
     """Check that the window can be run again from equal memory, then time it as `request` asks.
 
@@ -76,7 +78,7 @@ def time_session(
         sampler.throttled.clear()
         messages.stage(f"timing the window with {'cold' if hot is None else 'hot'} caches")
         measurement = measure(
-            window,
+            challenges.watch(window, verified),
             parameters,
             modelled=emulated,
             now_ns=time.perf_counter_ns,
@@ -98,7 +100,7 @@ def time_session(
     if caches != "cold":
         messages.stage("timing the window with hot caches")
         try:
-            hot = _hot_sampler(timed.cold, session, sampler, emulated)
+            hot = _hot_sampler(timed.cold, session, sampler, emulated, challenges)
         except StillRunning:
             timed.is_alive = False
             timed.notes.append(
@@ -112,7 +114,9 @@ def time_session(
     return timed
 
 
-def _hot_sampler(cold: Timing | None, session: Session, sampler: WindowSampler, emulated: bool) -> HotSampler:
+def _hot_sampler(
+    cold: Timing | None, session: Session, sampler: WindowSampler, emulated: bool, challenges: Challenges
+) -> HotSampler:
     """Raises StillRunning, and EngineError when a call fails."""
     if emulated:
         # Its model knows of no caches, and a kernel that does not end would take this process with it.
@@ -124,6 +128,9 @@ def _hot_sampler(cold: Timing | None, session: Session, sampler: WindowSampler, 
         run_ns = float(first.host_ns if first.gpu_ns is None else first.gpu_ns)
     if sampler.event_reason:
         return HotSampler(sampler, restore_each=sampler.event_reason, run_ns=run_ns, single=True)
+    if challenges.there:
+        reason = "the variant is untrusted: outputs are filled with other bytes before each run"
+        return HotSampler(sampler, restore_each=reason, run_ns=run_ns, single=True)
     limit_s = max(AGAIN_LIMIT_S, AGAIN_LIMIT_RUNS * run_ns / 1e9)
     reason = same_outputs_again(session, lambda: sampler.finishes(limit_s))
     hot = HotSampler(sampler, restore_each=reason, run_ns=run_ns, single=False)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 from collections.abc import Callable
 from dataclasses import field, replace
 from typing import Literal
@@ -15,6 +14,7 @@ from typing import Literal
 from replay.engine.driver import Driver, DriverFailure
 from replay.errors import EngineError
 from replay.inspection.requirements import Feature, ImageNeed, Requirements
+from replay.patterns import compiled_later
 from replay.records import dataclass
 from replay.results.preflight import Finding
 from replay.text import cuda_version, size, some
@@ -31,8 +31,8 @@ _PTX_SINCE = {
     (8, 7): 12080, (8, 8): 12090, (9, 0): 13000, (9, 1): 13010, (9, 2): 13020,
     (9, 3): 13030, (9, 4): 13040,
 }  # fmt: skip
-_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})")
-_TARGET = re.compile(r"(?:sm|compute)_(\d+)([af]?)")
+_VERSION = compiled_later(r"(\d{1,9})\.(\d{1,9})")
+_TARGET = compiled_later(r"(?:sm|compute)_(\d+)([af]?)")
 
 State = Literal["ok", "lacking", "differs", "unknown"]
 

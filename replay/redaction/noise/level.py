@@ -74,6 +74,8 @@ class Noising(Level):
     """Noise, zeros where no kernel reads, and outputs of a replay of both."""
 
     name = "noise"
+    values = staticmethod(noise)  # other ones in place of an array of elements
+    clears_unread = True
     note = "floating-point contents are noise; outputs are of a replay of them, not of the application"
 
     def __init__(self, reader: SnapshotReader, writer: SnapshotWriter, choices: Choices) -> None:
@@ -210,7 +212,8 @@ class Noising(Level):
         paint(words.exact, _EXACT)
         for place in pointers:
             codes[max(place, 0) : place + _WORD_BYTES] = _EXACT
-        made = numpy.where(codes == _UNREAD, 0, numpy.frombuffer(data, "u1")).astype("u1")
+        held = numpy.frombuffer(data, "u1")
+        made = numpy.where((codes == _UNREAD) & self.clears_unread, 0, held).astype("u1")
         unread, changed = int((codes == _UNREAD).sum()), 0
         counts[1] += unread
         random = numpy.random.default_rng(
@@ -224,7 +227,7 @@ class Noising(Level):
             elements = made[skip : skip + count * width].reshape(-1, width)
             if whole.any():
                 bits = numpy.ascontiguousarray(elements[whole]).view(f"<u{width}").ravel()
-                elements[whole] = noise(bits, type_, random).view("u1").reshape(-1, width)
+                elements[whole] = self.values(bits, type_, random).view("u1").reshape(-1, width)
             changed += int(whole.sum()) * width
         counts[0] += changed
         counts[2] += len(data) - unread - changed

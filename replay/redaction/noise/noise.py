@@ -79,7 +79,7 @@ class Noise:
         ranges = list(all_of(reader, Range))
         kept = {item.id: "--keep" for selector in self.keep for item in _chosen(ranges, selector)}
         declared = {item.id: type_ for selector, type_ in self.dtypes for item in _chosen(ranges, selector)}
-        words = self._words(list(_ptx(reader)), window)
+        words = self._words(list(ptx_of(reader)), window)
         return Choices(words, kept, declared, self.trusted, self._secret, window=window)
 
     def _words(self, texts: list[str], window: int | None) -> Words:
@@ -135,7 +135,8 @@ def _chosen(ranges: list[Range], selector: str) -> list[Range]:
         return []
 
 
-def _ptx(reader: SnapshotReader) -> Iterator[str]:
+def ptx_of(reader: SnapshotReader) -> Iterator[str]:
+    """The PTX texts of the images of a window."""
     for image in all_of(reader, Image):
         if image.contents.size_bytes > MAXIMUM_IMAGE_BYTES:
             continue

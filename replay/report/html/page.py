@@ -16,6 +16,7 @@ from replay import __version__
 from replay.harmless import visible
 from replay.privacy import without_places
 from replay.report.html.comparison import comparison_section
+from replay.report.html.evaluation import evaluation_section
 from replay.report.html.findings import bisection_section, check_section, history_section
 from replay.report.html.model import Section
 from replay.report.html.plots import draw, points_for_each
@@ -33,6 +34,7 @@ def sections_of(sources: Sources) -> list[Section]:
         *(comparison_section(item, sources.code) for item in sources.comparisons),
         *(bisection_section(item, sources.code) for item in sources.bisections),
         *(check_section(item) for item in sources.checks),
+        *(evaluation_section(item) for item in sources.evaluations),
         *(history_section(item) for item in sources.histories),
         *(result_section(item, sources.code) for item in sources.results),
     ]

@@ -12,7 +12,7 @@ from replay.errors import FileError, FormatError, ReplayError
 from replay.harmless import harmless
 from replay.history.series import HistoryView, look, require_consistent
 from replay.reading import read_json
-from replay.results import bisection, check, comparison, documents
+from replay.results import bisection, check, comparison, documents, evaluation
 from replay.results.run.variant import KeptImage
 from replay.results.schema import RunResult, WindowResult
 from replay.results.store import read_result
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 MAXIMUM_BYTES = 256 << 20
 WHAT_TO_NAME = (
-    "name .rres files, folders of them, what `run`, `compare`, `bisect`, `check` and `history` print with --json, "
-    "or snapshots"
+    "name .rres files, folders of them, what `run`, `compare`, `evaluate`, `bisect`, `check` and `history` "
+    "print with --json, or snapshots"
 )
 IMAGE_SUFFIXES = (".ptx", ".cubin", ".fatbin")
 
@@ -42,6 +42,7 @@ class Sources:
     snapshots: list[Path] = field(default_factory=list)
     images: list[Path] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    evaluations: list[evaluation.Evaluated] = field(default_factory=list)
 
     @cached_property
     def code(self) -> CodeFiles:
@@ -61,7 +62,14 @@ class Sources:
     @property
     def findings(self) -> int:
         """How many things there are to report on."""
-        parts = (self.comparisons, self.bisections, self.checks, self.results, self.histories)
+        parts = (
+            self.comparisons,
+            self.bisections,
+            self.checks,
+            self.results,
+            self.histories,
+            self.evaluations,
+        )
         return sum(len(part) for part in parts)
 
 
@@ -107,6 +115,8 @@ def _read_json(path: Path, found: Sources) -> None:
             bisection.require_consistent(found.bisections[-1])
         elif schema == check.FORMAT:
             found.checks.append(from_wire(check.Check, value))
+        elif schema == documents.EVALUATION.schema:
+            found.evaluations.append(from_wire(evaluation.Evaluated, value))
         elif schema == documents.RUN.schema:
             found.results.append(from_wire(RunResult, value))
         elif schema == documents.RUN_WINDOWS.schema:

@@ -5,11 +5,11 @@ Pure functions. Nothing here trusts a length, and no reference says where a stor
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Sequence
 
 from replay.errors import DamagedError
+from replay.patterns import compiled_later
 from replay.snapshot.container.frames import DIGEST_BYTES, MAX_CHUNK_BYTES
 from replay.store.model import Part, Reference, WeightsName
 
@@ -20,8 +20,8 @@ _LITERAL = struct.Struct("<BI")  # 0, length; the bytes follow
 _OF_WEIGHTS = struct.Struct("<B16sQI")  # 1, digest of the file, offset in it, length
 _SIZE = struct.Struct("<Q")
 _MAX_WEIGHTS_BYTES = 1 << 44
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
-_HUB_NAME = re.compile(r"([A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95})?")
+_FILE_NAME = compiled_later(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
+_HUB_NAME = compiled_later(r"([A-Za-z0-9_][A-Za-z0-9._-]{0,95}/[A-Za-z0-9_][A-Za-z0-9._-]{0,95})?")
 
 
 def pack_reference(length: int, parts: Sequence[Part]) -> bytes:

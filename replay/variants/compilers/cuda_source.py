@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from replay.errors import EngineError
+from replay.variants.compilers.sandbox import Sandbox
 from replay.variants.compilers.toolkits import find_tools, include_folders
 from replay.variants.compilers.tools import BuildError, Ran, run_tool
 from replay.variants.images import BuiltImage, read_file
 
+Run = Callable[[list[str]], Ran]
 _MISSING = 77  # exit status of the child when there is no NVRTC
 
 # In a child, since NVRTC is a library that loads others, and a source of the user's may make it fail badly.
@@ -45,13 +49,21 @@ print(f"{version[1]}.{version[2]}")
 """
 
 
-def compile_source(file: str, architecture: int, *, want_ptx: bool) -> BuiltImage:
-    """PTX or a cubin for a device of this architecture. Raises FileError, BuildError, EngineError."""
+def compile_source(
+    file: str, architecture: int, *, want_ptx: bool, sandbox: Sandbox | None = None
+) -> BuiltImage:
+    """PTX or a cubin for a device of this architecture. sandbox: for a stranger's source, which may include only CUDA's
+    headers and those of the system. Raises FileError, BuildError, EngineError."""
     text = read_file(file)
     kind = "compute" if want_ptx else "sm"
     with tempfile.TemporaryDirectory(prefix="replay-compile-") as folder:
         target = Path(folder) / "image"
-        through_nvrtc = _through_nvrtc(file, target, f"{kind}_{architecture}")
+        given = file
+        if sandbox is not None:  # which sees nothing of the folder that the file is in
+            given = str(Path(folder) / f"candidate{Path(file).suffix}")
+            Path(given).write_bytes(text)
+        run = run_tool if sandbox is None else partial(sandbox.run, folder=Path(folder))
+        through_nvrtc = _through_nvrtc(run, given, target, f"{kind}_{architecture}", Path(file).name)
         if through_nvrtc.status == 0:
             version = through_nvrtc.output.decode("ascii", "replace").split()[-1]
             made = f"NVRTC {version} -arch={kind}_{architecture}"
@@ -67,18 +79,18 @@ def compile_source(file: str, architecture: int, *, want_ptx: bool) -> BuiltImag
         # NVRTC knows only device code; nvcc takes whole programs.
         nvcc = str(tools[0])
         form = "-ptx" if want_ptx else "-cubin"
-        ran = run_tool([nvcc, form, f"-arch={kind}_{architecture}", "-o", str(target), "-x", "cu", file])
+        ran = run([nvcc, form, f"-arch={kind}_{architecture}", "-o", str(target), "-x", "cu", given])
         if ran.status != 0 or not target.is_file():
             raise BuildError(f"nvcc refused it: {ran.first_error}", ran, where=file)
         made = f"nvcc {_release(nvcc)} -arch={kind}_{architecture}"
         return BuiltImage(target.read_bytes(), Path(file).name, made, source_text=text)
 
 
-def _through_nvrtc(file: str, target: Path, architecture: str) -> Ran:
+def _through_nvrtc(run: Run, file: str, target: Path, architecture: str, name: str) -> Ran:
     folders = [str(Path(file).absolute().parent), *include_folders()]
     options = [f"--include-path={folder}" for folder in folders]
-    given = [file, str(target), f"--gpu-architecture={architecture}", Path(file).name]
-    return run_tool([sys.executable, "-c", _NVRTC, *given, *options])
+    given = [file, str(target), f"--gpu-architecture={architecture}", name]
+    return run([sys.executable, "-c", _NVRTC, *given, *options])
 
 
 def _release(nvcc: str) -> str:

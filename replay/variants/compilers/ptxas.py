@@ -16,12 +16,14 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from replay.errors import EngineError, FileError, UsageError
 from replay.images import read_ptx
 from replay.records import dataclass
 from replay.variants.compilers.package_index import package
+from replay.variants.compilers.sandbox import Sandbox
 from replay.variants.compilers.toolkits import find_tools
 from replay.variants.compilers.tools import BuildError, Ran, run_tool
 from replay.variants.images import BuiltImage
@@ -113,14 +115,16 @@ def assemble(
     source: str,
     architecture: int,
     options: Iterable[JitOption] = (),
+    sandbox: Sandbox | None = None,
 ) -> BuiltImage:
     """The cubin of a PTX text for a device. Where its .version is newer than this ptxas, the newest one that it knows
-    is tried: a newer front end names an ISA of which it mostly uses nothing new. Raises BuildError, ImageError."""
+    is tried: a newer front end names an ISA of which it mostly uses nothing new. sandbox: for a stranger's text. Raises
+    BuildError, ImageError."""
     target = _target(text, source, architecture)
     flags = [f"-arch={target}", *_flags(options)]
     command = [str(tool.path), "-v", *flags]
     with tempfile.TemporaryDirectory(prefix="replay-ptxas-") as folder:
-        ran, data = _assembled(command, text, Path(folder))
+        ran, data = _assembled(command, text, Path(folder), sandbox)
         newest = _NEWEST.search(ran.log)
         lowered = ""
         if ran.status != 0 and newest:
@@ -129,7 +133,7 @@ def assemble(
                 f"PTX {version} was given to ptxas {tool.version} as {newest[1]}, the newest that it knows"
             )
             text = re.sub(rb"(?m)^(\s*\.version\s+)[\d.]+", rb"\g<1>" + newest[1].encode(), text, count=1)
-            ran, data = _assembled(command, text, Path(folder))
+            ran, data = _assembled(command, text, Path(folder), sandbox)
     if ran.status != 0 or not data:
         tried = f" ({lowered})" if lowered else ""
         raise BuildError(
@@ -153,10 +157,11 @@ def spills(log: str) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _assembled(command: list[str], text: bytes, folder: Path) -> tuple[Ran, bytes]:
+def _assembled(command: list[str], text: bytes, folder: Path, sandbox: Sandbox | None) -> tuple[Ran, bytes]:
     source, target = folder / "kernel.ptx", folder / "kernel.cubin"
     source.write_bytes(text.rstrip(b"\0") + b"\n")
-    ran = run_tool([*command, str(source), "-o", str(target)])
+    run = run_tool if sandbox is None else partial(sandbox.run, folder=folder)
+    ran = run([*command, str(source), "-o", str(target)])
     log = (ran.log + ran.output.decode("utf-8", "replace")).replace(f"{folder}{os.sep}", "")
     ran = Ran(ran.status, log)
     return ran, target.read_bytes() if ran.status == 0 and target.is_file() else b""

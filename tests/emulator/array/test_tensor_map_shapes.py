@@ -12,10 +12,10 @@ import driver_api as api
 import numpy as np
 import pytest
 from driver_api import Driver
-from test_tensor_maps import DRAIN, F16, F32, FILL, U8, U32, Map, Settings, encode, ptx, swizzled
+from test_tensor_maps import DRAIN, F16, F32, FILL, U8, U16, U32, Map, Settings, encode, ptx, swizzled
 
 ILLEGAL_INSTRUCTION = 715
-DTYPES = {U8: "u1", U32: "u4", F16: "u2", F32: "f4"}
+DTYPES = {U8: "u1", U16: "u2", U32: "u4", F16: "u2", F32: "f4"}
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,17 @@ def strides_of(extents: Sequence[int], item_bytes: int) -> list[int]:
     return [item_bytes * int(np.prod(extents[: d + 1])) for d in range(len(extents) - 1)]
 
 
-def encode_im2col(cuda: Driver, s: Columns, address: int, into: Map) -> int:
+def encode_im2col(
+    cuda: Driver, s: Columns, address: int, into: Map, interleave: int = 0, strides: Sequence[int] = ()
+) -> int:
     def array(kind: type, values: Sequence[int]) -> object:
         return (kind * 5)(*values)
 
-    strides = strides_of(s.extents, np.dtype(DTYPES[s.kind]).itemsize)
+    strides = strides or strides_of(s.extents, np.dtype(DTYPES[s.kind]).itemsize)
     return cuda.cuTensorMapEncodeIm2col(
         into.at, s.kind, len(s.extents), address, array(ctypes.c_uint64, s.extents), array(ctypes.c_uint64, strides),
         array(ctypes.c_int32, s.lower), array(ctypes.c_int32, s.upper), s.channels, s.pixels,
-        array(ctypes.c_uint32, s.steps), 0, s.swizzle, 0, 0,
+        array(ctypes.c_uint32, s.steps), interleave, s.swizzle, 0, 0,
     )  # type: ignore[operator, no-any-return] # fmt: skip
 
 

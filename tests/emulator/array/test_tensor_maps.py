@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from conftest import Fresh
 
 U8, U16, U32, S32, U64, S64, F16, F32, F64, BF16 = range(10)
-DTYPES = {U8: "u1", U16: "u2", U32: "u4", S32: "i4", U64: "u8", S64: "i8", F16: "u2", F32: "f4", F64: "f8"}
+DTYPES = {
+    U8: "u1",
+    U16: "u2",
+    U32: "u4",
+    S32: "i4",
+    U64: "u8",
+    S64: "i8",
+    F16: "f2",
+    F32: "f4",
+    F64: "f8",
+    BF16: "u2",
+}
 
 
 class Map(ctypes.Structure):
@@ -193,13 +204,18 @@ def store_kernel(rank: int, size: int, operation: str = "") -> str:
 
 
 def swizzled(data: bytes, mode: int) -> bytes:
-    """Chunks of 16 (mode 4: 32, 6: 64) bytes in each 128 change places by the number of the 128 bytes they are in."""
-    bits, chunk = {0: (0, 16), 1: (1, 16), 2: (3, 16), 3: (7, 16), 4: (3, 32), 6: (1, 64)}[mode]
+    """Chunks of 16 (modes 4 and 5: 32, 6: 64) bytes in each 128 change places by the number of the 128 bytes they are
+    in; mode 5: in each second of these the 8 bytes of every 16 are exchanged, too."""
+    bits, chunk = {0: (0, 16), 1: (1, 16), 2: (3, 16), 3: (7, 16), 4: (3, 32), 5: (3, 32), 6: (1, 64)}[mode]
     result = bytearray(len(data) + 1024)
     for at in range(0, len(data), chunk):
         row, column = divmod(at, 128)
         to = row * 128 + ((column // chunk) ^ (row & bits)) * chunk
         result[to : to + chunk] = data[at : at + chunk]
+    if mode == 5:
+        for at in range(128, len(data), 256):
+            line = np.frombuffer(bytes(result[at : at + 128]), "u8").reshape(8, 2)
+            result[at : at + 128] = line[:, ::-1].tobytes()
     return bytes(result[: len(data)])
 
 
@@ -227,6 +243,9 @@ SHAPES = [  # kind, extents, box, steps, swizzle
     (F32, (24, 17), (16, 8), (1, 1), 2),
     (U16, (32, 21), (16, 16), (1, 1), 1),
     (F64, (32, 18), (16, 8), (1, 1), 4),
+    (F32, (40, 18), (32, 16), (1, 1), 5),
+    (U16, (128, 9), (64, 8), (1, 1), 6),
+    (BF16, (24, 11), (16, 8), (1, 1), 0),
     (U32, (12, 7, 5), (8, 4, 3), (1, 1, 1), 0),
     (S64, (8, 6, 5, 3), (4, 3, 2, 2), (1, 2, 1, 2), 0),
     (F16, (16, 4, 3, 3, 3), (8, 2, 2, 2, 2), (1, 1, 2, 1, 1), 0),
@@ -290,8 +309,10 @@ def test_boxes_are_loaded(cuda: Driver, shape: tuple[object, ...]) -> None:
 def test_boxes_are_stored_and_reduced(cuda: Driver, shape: tuple[object, ...], operation: str) -> None:
     chance = random.Random(f"{shape} {operation}")
     tensor, address, made, size = prepared(cuda, shape, chance)
-    if operation and tensor.itemsize < 4:
-        pytest.skip("nothing to test: reductions have 32 bits or more")
+    if operation and shape[0] in (U8, U16, BF16):
+        pytest.skip("nothing to test: reductions of these are refused, or another test's")
+    if shape[4] == 5:
+        pytest.skip("nothing to test: no store has this swizzle")
     source, text = cuda.alloc(size), store_kernel(len(shape[1]), size, operation)  # type: ignore[arg-type]
     for first in starts(shape, chance):
         data = np.frombuffer(chance.randbytes(size), tensor.dtype)
@@ -425,9 +446,6 @@ def test_kernels_make_maps_of_zeros(cuda: Driver, number: int, size: int) -> Non
     [
         ("made.room[made.at - ctypes.addressof(made)] = 0", 715, "none that this driver made"),
         ("settings = replace(settings, rank=1, extents=(64,), box=(16,))", 715, "a tensor map of 1 dimensions"),
-        ("settings = replace(settings, kind=13, box=(32, 8))", 715, "a data type that changes on the way"),
-        ("settings = replace(settings, swizzle=3)", 715, "narrower than its swizzle"),
-        ("settings = replace(settings, fill=1, extents=(8, 4))", 715, "which one is not documented"),
         ("settings = replace(settings, address=1 << 20)", 700, "illegal read"),
     ],
 )  # fmt: skip

@@ -80,8 +80,10 @@ def test_so_much_memory_of_every_kind_that_threads_load_it_is_moved(replay):
     assert sum(item["size_bytes"] for item in result["placement"]["ranges"]) > 4 * SMALLEST_BYTES
 
 
-@pytest.mark.parametrize("program", ["arrays.py", "textures.py", "tensor_maps.py"])
-def test_arrays_textures_of_memory_and_tensor_maps_find_it_where_it_is(replay, program):
+@pytest.mark.parametrize("program", ["arrays.py", "textures.py", "tensor_maps.py", "wide_tensor_maps.py"])
+def test_arrays_textures_of_memory_and_tensor_maps_find_it_where_it_is(replay, program, monkeypatch):
+    if program == "wide_tensor_maps.py":
+        monkeypatch.setenv("REPLAY_EMULATOR_COMPUTE_CAPABILITY", "10.0")
     replay.capture("--all", application=[sys.executable, str(PROGRAMS / program)])
     proof = shifted(replay)["relocation"]
     assert proof["verdict"] == "proven", proof

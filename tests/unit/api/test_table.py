@@ -170,12 +170,14 @@ def test_a_row_that_names_a_parameter_the_headers_lack_is_refused(monkeypatch: p
     monkeypatch.setattr(
         functions, "ROWS", [row for row in rows if row[1] != "cuCtxGetCurrent" or row[0] == 9999]
     )
+    by_symbol.cache_clear()
     all_functions.cache_clear()
     try:
         with pytest.raises(ValueError, match="cuCtxGetCurrent: no parameter named 'nosuch'"):
             all_functions()
     finally:
         monkeypatch.undo()
+        by_symbol.cache_clear()
         all_functions.cache_clear()
 
 

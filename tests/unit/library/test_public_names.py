@@ -19,8 +19,8 @@ from replay.library.searching import BisectionResult
 REPOSITORY = Path(__file__).resolve().parents[3]
 LISTED = Path(__file__).with_name("public_names.txt")
 CLASSES = (
-    replay.Buffer, replay.Launch, replay.Parameter, replay.Result, replay.Snapshot, replay.Verdict, Assertions,
-    BisectionResult, CheckResult, History,
+    replay.Buffer, replay.Evaluation, replay.Launch, replay.Parameter, replay.Result, replay.Snapshot, replay.Verdict,
+    Assertions, BisectionResult, CheckResult, History,
 )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 // cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, cp.async.bulk.prefetch.tensor, tensormap.replace.
-#include "exec/copies/tensor_copies.hpp"
 #include "exec/copies/asynchronous.hpp"
+#include "exec/copies/tensor/copies.hpp"
 #include "exec/lowering/lowering.hpp"
 
 namespace emulator {
@@ -18,7 +18,7 @@ void Lowering::copy_tensor(Opcode &opcode, bool reduces) {
   auto op = asynchronous::Operator::replace;
   bool loads = false, stores = false, signals = false, hint = false, multicast = false, prefetches = false;
   auto shape = tensor_copies::Shape::tile;
-  bool gathers = false, scatters = false, has_distance = false;
+  bool gathers = false, scatters = false, has_distance = false, pairs = false;
   uint32_t rank = 0;
   for (std::string_view m : opcode.modifiers) {
     bool found = false;
@@ -35,6 +35,11 @@ void Lowering::copy_tensor(Opcode &opcode, bool reduces) {
       (loads ? loads : stores) = true;
     else if (m == "im2col" || m == "im2col_no_offs")
       shape = tensor_copies::Shape::pixels, has_distance = m == "im2col";
+    else if (m == "im2col::w" || m == "im2col::w::128")
+      shape = m == "im2col::w" ? tensor_copies::Shape::wide : tensor_copies::Shape::wide_128,
+      has_distance = true;
+    else if (m == "cta_group::1" || m == "cta_group::2")
+      pairs = m == "cta_group::2";
     else if (m == "tile::gather4" || m == "tile::scatter4")
       shape = tensor_copies::Shape::rows, (m == "tile::gather4" ? gathers : scatters) = true;
     else if (m == "prefetch" || (m == "L2" && !reduces))
@@ -48,7 +53,8 @@ void Lowering::copy_tensor(Opcode &opcode, bool reduces) {
     else
       unsupported("(tensor maps)");
   }
-  bool pixels = shape == tensor_copies::Shape::pixels;
+  bool wide = shape == tensor_copies::Shape::wide || shape == tensor_copies::Shape::wide_128;
+  bool pixels = shape == tensor_copies::Shape::pixels || wide;
   if (rank == 0 || ((gathers || scatters) && rank != 2) || (pixels && rank < 3))
     unsupported("(tensor maps)");
   if (prefetches) {
@@ -81,15 +87,17 @@ void Lowering::copy_tensor(Opcode &opcode, bool reduces) {
   if (has_distance) {
     const Operand &distance = operand(3);
     bool several = distance.kind == Kind::vector;
-    if ((several ? distance.count : 1) < rank - 2)
+    uint32_t distances = wide ? 2 : rank - 2; // wide: the halo, and the offset
+    if ((several ? distance.count : 1) < distances)
       unsupported("with too few offsets");
-    for (uint32_t d = 0; d < rank - 2; ++d)
+    for (uint32_t d = 0; d < distances; ++d)
       rows[tensor_copies::distance + d] = source(several ? element(distance, d) : distance, Type::u16);
   }
   if (multicast)
     rows[tensor_copies::blocks] = source(operand(has_distance ? 4 : 3), Type::u16);
   Lowered &lowered = emit_list(loads ? tensor_copies::load : tensor_copies::store, std::move(rows));
-  lowered.instruction.immediate = rank | static_cast<int64_t>(op) << 8 | static_cast<int64_t>(shape) << 16;
+  lowered.instruction.immediate = rank | static_cast<int64_t>(op) << 8 | static_cast<int64_t>(shape) << 16 |
+                                  (pairs ? tensor_copies::for_pairs : 0);
   lowered.counted = 1;
   apply_guard(lowered);
 }

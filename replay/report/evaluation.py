@@ -1,0 +1,88 @@
+"""Text of `replay evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.outputs.wording import difference_lines
+from replay.results.evaluation import Evaluated, MovedCounter
+from replay.text import (
+    MODELLED,
+    Column,
+    Screen,
+    duration,
+    fields,
+    flow,
+    heading,
+    number,
+    percent,
+    shown,
+    some,
+    table,
+)
+
+SHOWN_KERNELS, SHOWN_LINES = 4, 20
+
+
+def headline(found: Evaluated) -> str:
+    """The verdict in one line."""
+    names = some([shown(name, 80) for name in found.kernels], SHOWN_KERNELS)
+    return f"{_verdict(found)}: {shown(found.candidate, 80)} for {names or 'no kernel'}"
+
+
+def render_evaluation(found: Evaluated, screen: Screen) -> str:
+    """Verdict, place or times, what moved, and the hint."""
+    parts = [heading(headline(found), screen, found.verdict), fields(facts(found), screen)]
+    for difference in found.differences:
+        parts += [flow(line, screen) for line in difference_lines(difference)]
+    if found.more_differences:
+        parts.append(
+            f"  ... and {number(found.more_differences, 'more buffer')}: `replay run --json` shows all"
+        )
+    if found.error is not None and found.error.details:
+        lines = found.error.details.splitlines()[:SHOWN_LINES]
+        parts += ["", *(f"  {shown(line, 300)}" for line in lines)]
+    if found.counters:
+        columns = [
+            Column("what moved"),
+            *(Column(title, "right") for title in ("captured", "candidate", "ratio")),
+        ]
+        parts += ["", table(columns, [counter_cells(item) for item in found.counters], screen, indent=2)]
+    if found.hint:
+        parts += ["", flow(f"  {shown(found.hint)}", screen)]
+    if found.source == "modelled" and found.ratio is not None:
+        parts += ["", flow(f"  {MODELLED}", screen)]
+    return "\n".join(parts)
+
+
+def counter_cells(item: MovedCounter) -> list[str]:
+    """Name, both figures, and their ratio."""
+    ratio = f"{item.candidate / item.captured:.2f}" if item.captured else ""
+    return [shown(item.name), _figure(item.captured), _figure(item.candidate), ratio]
+
+
+def _figure(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else f"{value:,.2f}"
+
+
+def _verdict(found: Evaluated) -> str:
+    if found.ratio is None or found.verdict not in ("SLOWER", "FASTER"):
+        return found.verdict
+    return f"{found.verdict} {percent(found.ratio)}"
+
+
+def facts(found: Evaluated) -> Iterator[tuple[str, str]]:
+    """What is known, each with its name."""
+    if found.verdict in ("FAILED", "UNSURE") and found.reason:
+        yield "why", shown(found.reason, 400)
+    if found.outputs:
+        yield "outputs", found.outputs
+    if found.captured_ns is not None and found.candidate_ns is not None:
+        source = "modelled" if found.source == "modelled" else found.time
+        yield "time", f"{duration(found.candidate_ns)}, captured {duration(found.captured_ns)} ({source})"
+    if found.ratio is not None and found.low is not None and found.high is not None:
+        interval = f"{percent(found.low)}, {percent(found.high)}"
+        yield "ratio", f"{found.ratio:.4f} [{interval}] of {number(found.rounds, 'round')}"
+    if found.compiler:
+        yield "compiler", shown(found.compiler, 200)
+    yield "device", shown(found.device)
