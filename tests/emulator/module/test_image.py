@@ -355,13 +355,15 @@ def test_tile_ir_is_loaded_and_its_launch_refused(fresh, image: bytes):
         function = d.function(d.make("cuModuleLoadData", image), "scale")
         offset, size = ctypes.c_size_t(), ctypes.c_size_t()
         for index in range(3):
-            print(d.cuFuncGetParamInfo(function, index, ctypes.byref(offset), ctypes.byref(size)), offset.value, size.value)
+            error = d.cuFuncGetParamInfo(function, index, ctypes.byref(offset), ctypes.byref(size))
+            print(error, offset.value, size.value)
         print(d.launch(function, (1,), (1,), [ctypes.c_uint64(0), ctypes.c_int(1)]))
         """
     )
     assert done.stdout.splitlines() == ["0 0 8", "0 8 4", "1 8 4", "801"]
     assert "Tile IR is loaded for capture alone" in done.stderr
-    assert "scale is not launched" in done.stderr and "it needs Tile IR (CUDA Tile)" in done.stderr
+    assert "scale is not launched" in done.stderr
+    assert "it needs Tile IR (CUDA Tile)" in done.stderr
 
 
 def test_damaged_tile_ir_is_refused(cuda: Driver, tmp_path):
