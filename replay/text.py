@@ -35,7 +35,7 @@ _COLOURS = {
     **dict.fromkeys(("UNSURE", "NOISY", "NONDETERMINISTIC"), 33),
 }
 T = TypeVar("T")
-_NO_BREAK = "\xa0"  # `textwrap` takes it for part of a word
+NO_BREAK = "\xa0"  # `textwrap` takes it for part of a word
 _BEFORE_UNIT = compiled_later(r"(?<=\d) (?=(?:[num]?s|B|[KMGT]iB|MHz|ULP)\b|%)")
 
 
@@ -223,14 +223,14 @@ def _wrapped(columns: Sequence[Column], row: list[str], widths: Sequence[int]) -
     import textwrap
 
     parts = [
-        textwrap.wrap(_with_units(cell), width, break_on_hyphens=False) or [""]
+        textwrap.wrap(with_units(cell), width, break_on_hyphens=False) or [""]
         if column.wrap and len(cell) > width
         else [cell]
         for column, cell, width in zip(columns, row, widths, strict=True)
     ]
     height = max(map(len, parts))
     return [
-        [part[line].replace(_NO_BREAK, " ") if line < len(part) else "" for part in parts]
+        [part[line].replace(NO_BREAK, " ") if line < len(part) else "" for part in parts]
         for line in range(height)
     ]
 
@@ -292,18 +292,18 @@ def flow(line: str, screen: Screen) -> str:
         return line
     indent = " " * (len(line) - len(line.lstrip()))
     return textwrap.fill(
-        _with_units(line.strip()),
+        with_units(line.strip()),
         screen.width,
         initial_indent=indent,
         subsequent_indent=indent + "  ",
         break_on_hyphens=False,
         break_long_words=screen.is_terminal,
-    ).replace(_NO_BREAK, " ")
+    ).replace(NO_BREAK, " ")
 
 
-def _with_units(text: str) -> str:
+def with_units(text: str) -> str:
     """A line does not end between a number and its unit."""
-    return _BEFORE_UNIT.sub(_NO_BREAK, text)
+    return _BEFORE_UNIT.sub(NO_BREAK, text)
 
 
 def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
@@ -315,14 +315,14 @@ def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
     lines = []
     for name, value in kept:
         wrapped = textwrap.wrap(
-            _with_units(value),
+            with_units(value),
             max(NARROWEST, screen.width - indent),
             break_on_hyphens=False,
             break_long_words=screen.is_terminal,
         )
         lines.append(f"  {name:<{indent - 2}}{wrapped[0] if wrapped else ''}")
         lines += [" " * indent + line for line in wrapped[1:]]
-    return "\n".join(lines).replace(_NO_BREAK, " ")
+    return "\n".join(lines).replace(NO_BREAK, " ")
 
 
 def heading(text: str, screen: Screen, verdict: str = "") -> str:

@@ -26,6 +26,12 @@ from replay.cli.common import (
     path_or_url,
 )
 
+# What help shows under which title
+OPTIONS = {
+    "Search": ("over", "given", "offline", "symptom", "minimum_effect", "state"),
+    "Replay": ("driver", "window", "quick", "timeout", "trust"),
+    "Output": ("output", "json", "verbose", "quiet"),
+}
 EXAMPLES = (
     "replay bisect x.rsnap --over ptxas=12.6..13.0",
     "replay bisect x.rsnap --over list=variants.txt --state search.json",

@@ -33,6 +33,7 @@ OPTIONS = {
     "Sides": ("variant_a", "variant_b", "driver", "across"),
     "Verdict": ("minimum_effect", "fail_on", "git_bisect", "history"),
     "Timing": ("rounds", "samples", "quick", "budget", "timeout"),
+    "Trust": ("trust", "untrusted", "vary_inputs"),
     "Output": ("output", "json", "verbose", "quiet"),
 }
 EXAMPLES = (

@@ -76,7 +76,9 @@ def _plain(name: str, help: str) -> tuple[str, str]:
     """An option and its help, with `[default: all]` for `[default: (all); x>=1]`."""
     text, bracket, notes = help.partition("  [")
     kept = [
-        re.sub(r"^default: \((.*)\)$", r"default: \1", note)
+        re.sub(
+            r"^([\d.]+)<=x<=([\d.]+)$", r"from \1 to \2", re.sub(r"^default: \((.*)\)$", r"default: \1", note)
+        )
         for note in notes.removesuffix("]").split("; ")
         if note and not note.startswith("x>=")
     ]

@@ -151,6 +151,7 @@ def _columns(result: Bisection) -> list[Column]:
         Column("candidate", cut="middle"),
         Column("rounds", "right"),
         Column("against good" if result.symptom == "slower" else "shows it", "right"),
+        Column("interval of 95 %", "right", if_filled=True, spare=True),
         Column("first bad?", "right"),
         Column(""),
     ]
@@ -159,9 +160,8 @@ def _columns(result: Bisection) -> list[Column]:
 def _rows(result: Bisection, screen: Screen) -> Iterator[list[str]]:
     bad = {step.first_bad for step in result.steps}
     labels = short([item.label for item in result.candidates])
-    labels = [
-        f"{label} {item.subject}".rstrip() for label, item in zip(labels, result.candidates, strict=True)
-    ]
+    rows = zip(labels, result.candidates, strict=True)
+    labels = [" ".join(filter(None, (label, item.date, item.subject))) for label, item in rows]
     for at, item in enumerate(result.candidates[: screen.most(SHOWN_CANDIDATES)]):
         if not result.steps:
             yield ["", shown(labels[at], 200), *made_of(item), said(item, at, result)]
@@ -171,6 +171,7 @@ def _rows(result: Bisection, screen: Screen) -> Iterator[list[str]]:
             shown(labels[at], 200),
             str(len(item.observations)) if item.observations else "",
             seen(item, result.symptom),
+            "" if item.low is None or item.high is None else f"{percent(item.low)} .. {percent(item.high)}",
             f"{100 * item.probability:.1f} %" if item.probability >= 0.0005 else "",
             said(item, at, result) or "#" * round(item.probability * _BAR),
         ]

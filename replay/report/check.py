@@ -31,8 +31,8 @@ def render_check(result: Check, screen: Screen) -> str:
     if rows:
         columns = [
             Column("verdict", verdicts=True),
-            Column("kernel", cut=True),
-            Column("snapshot", cut=True),
+            Column("kernel", cut="middle"),
+            Column("snapshot", cut="middle"),
             Column("before", "right", if_filled=True),
             Column("now", "right", if_filled=True),
             Column("change", "right", if_filled=True),

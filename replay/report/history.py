@@ -45,7 +45,7 @@ def _against_baseline(item: Series) -> str:
 
 _SERIES: Cells[Series] = [
     (
-        Column("kernel", cut=True),
+        Column("kernel", cut="middle"),
         lambda item: shown(item.kernel) + (f" (window {item.window})" if item.window else "") + _suffix(item),
     ),
     (Column("device", cut=True), lambda item: shown(item.device, 40)),
@@ -112,10 +112,10 @@ def render_baseline(marks: Sequence[Mark], screen: Screen) -> str:
     if not marks:
         return "no baseline is set"
     cells: Cells[Mark] = [
-        (Column("kernel", cut=True), lambda mark: shown(mark.kernel)),
+        (Column("kernel", cut="middle"), lambda mark: shown(mark.kernel)),
         (Column("device", cut=True), lambda mark: shown(mark.device, 40)),
         (Column("time", "right"), lambda mark: duration(mark.median_ns)),
         (Column("of"), lambda mark: mark.created_utc[:10]),
-        (Column("result", cut=True), lambda mark: shown(mark.path)),
+        (Column("result", cut="middle"), lambda mark: shown(mark.path)),
     ]
     return listing(marks, cells, screen)

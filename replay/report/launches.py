@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from replay.results.captured import LaunchesPrinted
 
 SHOWN_COMMANDS = 5
-WIDE = 120  # columns: from here on there is room for the spread of times
 
 
 def render_launches(report: ListReport, screen: Screen) -> str:
@@ -45,17 +44,16 @@ def render_launches(report: ListReport, screen: Screen) -> str:
 def _table(process: LaunchList, modelled: bool, screen: Screen) -> str:
     time = "modelled" if modelled else "GPU time"
     places = count(1)
-    spread: Cells[ListedLaunch] = [(Column("shortest .. longest"), _spread)]
     cells: Cells[ListedLaunch] = [
         (Column("row", "right"), lambda row: str(next(places))),
         (Column("launches", "right"), lambda row: f"{row.launches:,}"),
         (Column(f"{time}, all", "right"), lambda row: _time(row.total_ns, "not timed")),
         (Column("each", "right"), lambda row: _time(row.mean_ns, "")),
-        *(spread if screen.width >= WIDE else []),
         (Column("grid"), lambda row: dimensions(row.grid)),
         (Column("block"), lambda row: dimensions(row.block)),
         (Column("shared", "right"), lambda row: size(row.shared_bytes)),
-        (Column("kernel", cut=True), lambda row: shown(row.demangled)),
+        (Column("shortest .. longest", if_filled=True, spare=True), _spread),
+        (Column("kernel", cut="middle"), lambda row: shown(row.demangled)),
     ]
     return listing(process.rows, cells, screen)
 
@@ -65,7 +63,7 @@ def _time(ns: float | None, unknown: str) -> str:
 
 
 def _spread(row: ListedLaunch) -> str:
-    if row.shortest_ns is None or row.longest_ns is None:
+    if row.shortest_ns is None or row.longest_ns is None or row.shortest_ns == row.longest_ns:
         return ""
     return f"{duration(row.shortest_ns)} .. {duration(row.longest_ns)}"
 

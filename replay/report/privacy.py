@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from replay.inspection.exposure import Exposure, ReadableImage, ReadableRange
 from replay.inspection.texts import Kinds, Texts
-from replay.text import Screen, fields, heading, number, shown, size
+from replay.text import ALL_ROWS, Screen, fields, flow, heading, number, shown, size
 
 T = TypeVar("T")
 SHOWN_NAMES = 8  # of one sort
@@ -28,17 +28,20 @@ def render_exposure(found: Exposure, screen: Screen) -> str:
     parts.append(fields(_names(found), screen))
     memory = f"{number(found.range_count, 'allocation')}: {_kinds(found.contents)}"
     parts += ["", heading("Memory", screen), fields([("contents", memory)], screen)]
-    parts += _places(found.ranges, _range_line, found.range_count)
+    parts += _places(found.ranges, _range_line, found.range_count, screen)
     parts += ["", heading("Module images", screen)]
-    parts += _places(found.images, _image_line, len(found.images))
+    parts += _places(found.images, _image_line, len(found.images), screen)
     if found.argument_bytes:
         line = f"{size(found.argument_bytes)} that the host gave or got; {_texts(found.arguments)}"
-        parts += ["", heading("Arguments of calls", screen), f"  {line}", *_samples(found.arguments)]
-    parts += ["", *(shown(note) for note in found.notes)] if found.notes else []
-    parts += [
-        "",
-        "Not looked into: data that is compressed or encrypted inside of memory, and other alphabets than ASCII.",
-    ]
+        parts += [
+            "",
+            heading("Arguments of calls", screen),
+            flow(f"  {line}", screen),
+            *_samples(found.arguments),
+        ]
+    parts += ["", *(flow(shown(note), screen) for note in found.notes)] if found.notes else []
+    unseen = "Not looked into: data that is compressed or encrypted inside of memory, and other alphabets than ASCII."
+    parts += ["", flow(unseen, screen)]
     return "\n".join(parts)
 
 
@@ -77,15 +80,18 @@ def _image_line(item: ReadableImage) -> tuple[str, Texts]:
     gone = f"; without {', '.join(map(shown, item.stripped))}" if item.stripped else ""
     unread = f"; not all was read: {shown(item.unread)}" if item.unread else ""
     line = (
-        f"{shown(item.digest, 12)} {item.kind}, {size(item.size_bytes)}{gone}; {_texts(item.texts)}{unread}"
+        f"{shown(item.digest[:12])} {item.kind}, {size(item.size_bytes)}{gone}; {_texts(item.texts)}{unread}"
     )
     return line, item.texts
 
 
-def _places(items: Sequence[T], line: Callable[[T], tuple[str, Texts]], count: int) -> Iterator[str]:
-    for item in items[:SHOWN_PLACES]:
+def _places(
+    items: Sequence[T], line: Callable[[T], tuple[str, Texts]], count: int, screen: Screen
+) -> Iterator[str]:
+    most = screen.most(SHOWN_PLACES)
+    for item in items[:most]:
         text, texts = line(item)
-        yield f"  {text}"
+        yield flow(f"  {text}", screen)
         yield from _samples(texts)
-    if count > SHOWN_PLACES:
-        yield f"  ... {count - SHOWN_PLACES} more: --json has them"
+    if count > most:
+        yield f"  ... and {count - most:,} more: {ALL_ROWS}"

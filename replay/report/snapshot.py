@@ -179,7 +179,7 @@ def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
     # A name alone does not always say which kernel is meant.
     ambiguous = len({kernel.name for kernel in listed}) < len(listed)
     cells: Cells[Kernel] = [
-        (Column("kernel", cut=True), lambda kernel: shown(_name(kernel), INFO_NAME)),
+        (Column("kernel", cut="middle"), lambda kernel: shown(_name(kernel), INFO_NAME)),
         (Column("image", if_filled=True), lambda kernel: shown(kernel.image[:8]) if ambiguous else ""),
         *_GEOMETRY,
         (Column("parameters", "right"), _layout),
@@ -252,7 +252,7 @@ def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
             lambda kernel: " ".join(f"{slot.offset_bytes}:{slot.size_bytes}" for slot in kernel.parameters),
         ),
         (Column("image"), lambda kernel: shown(kernel.image[:8])),
-        (Column("kernel", cut=True), lambda kernel: shown(_name(kernel))),
+        (Column("kernel", cut="middle"), lambda kernel: shown(_name(kernel))),
     ]
     return "\n".join([listing(listed, cells, screen), *_launched_with(listed, "")])
 

@@ -17,7 +17,7 @@ from replay.report.explain.series import explain_check, explain_history
 from replay.report.explain.verdicts import explain_bisection, explain_comparison
 from replay.report.html.sources import Sources, read_sources
 from replay.results.explanation import Explained
-from replay.text import Screen, heading, shown
+from replay.text import NO_BREAK, Screen, heading, shown, with_units
 
 WIDEST = 100  # columns, also into a pipe: it is read, not cut
 _LABELS = (
@@ -73,14 +73,17 @@ def render_explanation(item: Explained, screen: Screen) -> str:
     fill = textwrap.TextWrapper(width, break_on_hyphens=False, break_long_words=screen.is_terminal)
     lines = fill.wrap(f"{shown(item.source)}: {item.title}")
     verdict = _sentence(item.verdict[:1].upper() + item.verdict[1:])
-    lines += [heading(line, screen, item.verdict.removeprefix("outputs ")) for line in fill.wrap(verdict)]
+    lines += [
+        heading(line, screen, item.verdict.removeprefix("outputs "))
+        for line in fill.wrap(with_units(verdict))
+    ]
     for name, label in _LABELS:
         for number, text in enumerate(getattr(item, name)):
             fill.initial_indent = f"  {'' if number else label:<{_INDENT - 2}}"
             fill.subsequent_indent = " " * _INDENT
-            lines += fill.wrap(_sentence(text))
+            lines += fill.wrap(with_units(_sentence(text)))
         fill.initial_indent = fill.subsequent_indent = ""
-    return "\n".join(lines)
+    return "\n".join(lines).replace(NO_BREAK, " ")
 
 
 def _sentence(text: str) -> str:

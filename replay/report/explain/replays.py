@@ -25,6 +25,7 @@ from replay.results.run.timing import Timing
 from replay.results.schema import RunResult
 from replay.text import duration, number, shown, size, some
 from replay.timing.bounds import bound_of
+from replay.timing.by_kernel import by_kernel
 
 _LAUNCHES = 3
 
@@ -76,15 +77,22 @@ def _verdict(result: RunResult) -> str:
         parts.append("the restore is WRONG, so nothing was timed")
     if fails_to_move(result):
         parts.append("with its memory elsewhere it does NOT give the same outputs")
+    times: dict[tuple[str, str], list[str]] = {}
     for timing in _timings(result):
         if timing.gpu is not None:
-            parts.append(f"{timing.mode} {duration(timing.gpu.median_ns)} of GPU time, {timing.source}")
+            times.setdefault((duration(timing.gpu.median_ns), timing.source), []).append(timing.mode)
+    for (time, source), modes in times.items():
+        parts.append(f"{' and '.join(modes)} {time} of GPU time, {source}")
     return "; ".join(parts)
 
 
 def _evidence(result: RunResult) -> Iterator[str]:
-    for timing in _timings(result):
-        yield from _times(timing)
+    timings = _timings(result)
+    if len(timings) == 2 and [*_times(timings[0], "")] == [*_times(timings[1], "")]:
+        yield from _times(timings[0], "cold and hot")
+    else:
+        for timing in timings:
+            yield from _times(timing, timing.mode)
     for kernel in result.counters.kernels[:_LAUNCHES] if result.counters is not None else ():
         if (bound := bound_of(kernel)) is not None:
             yield f"{shown(demangle(kernel.kernel), 80)} {bound.sentence}"
@@ -103,26 +111,21 @@ def _evidence(result: RunResult) -> Iterator[str]:
             yield f"{inside}, {percent(1 + fidelity.deviation)} against the replay; likely: {causes}"
     elif fidelity is not None and fidelity.reason:
         yield f"Its time inside the application cannot be compared: {shown(fidelity.reason, 200)}"
-    launches = [item for item in result.launch_times if item.cold_ns is not None]
-    if len(launches) > 1:
-        total = sum(item.cold_ns or 0 for item in launches)
-        largest = sorted(launches, key=lambda item: -(item.cold_ns or 0))[:_LAUNCHES]
+    kernels = by_kernel(result.launch_times)
+    if len(result.launch_times) > 1 and kernels[0].total_ns:
         shares = ", ".join(
-            f"call {item.call} ({shown(demangle(item.kernel) or item.function, 60)}) "
-            f"{100 * ((item.cold_ns or 0) / total):.0f} %"
-            for item in largest
+            f"{shown(demangle(item.kernel) or item.function, 60)} {100 * item.share:.0f} % "
+            f"({number(len(item.launches), 'launch', 'launches')})"
+            for item in kernels[:_LAUNCHES]
         )
-        if total:
-            yield (
-                f"Of {number(len(launches), 'launch', 'launches')}, each timed on its own, the "
-                f"longest are {shares}"
-            )
+        timed = number(len(result.launch_times), "launch", "launches")
+        yield f"Of the time of {timed}, each timed on its own, most is of {shares}"
     placed = result.placement
+    was = "was at its captured address" if placed.same_address_ranges == 1 else "were at captured addresses"
     where = (
-        f"{number(placed.same_address_ranges, 'range')} of memory "
-        f"({size(placed.same_address_bytes)}) were at captured addresses"
+        f"{number(placed.same_address_ranges, 'range')} of memory ({size(placed.same_address_bytes)}) {was}"
     )
-    yield where + (f", {placed.relocated_ranges} did not" if placed.relocated_ranges else "")
+    yield where + (f", {placed.relocated_ranges} elsewhere" if placed.relocated_ranges else "")
     if result.relocation is not None:
         reason = f": {shown(result.relocation.reason, 200)}" if result.relocation.reason else ""
         yield f"That its memory may lie elsewhere is {result.relocation.verdict}{reason}"
@@ -131,8 +134,9 @@ def _evidence(result: RunResult) -> Iterator[str]:
         yield f"The streams one after another take {serial}, as recorded {recorded}"
 
 
-def _times(timing: Timing) -> Iterator[str]:
-    caches = f"With {timing.mode} caches"
+def _times(timing: Timing, modes: str) -> Iterator[str]:
+    """modes: which caches it is said of."""
+    caches = f"With {modes} caches"
     summary = timing.gpu
     if summary is None:
         why = shown(timing.gpu_time_reason, 200) or "there were no events"
@@ -148,7 +152,7 @@ def _times(timing: Timing) -> Iterator[str]:
             f"ended: {shown(timing.stop_text, 120) or 'not said why'}"
         )
     for warning in timing.warnings:
-        yield f"Warning {shown(warning.code, 40)} ({timing.mode}): {shown(warning.text, 200)}"
+        yield f"Warning {shown(warning.code, 40)} ({modes}): {shown(warning.text, 200)}"
 
 
 def _conditions(result: RunResult) -> Iterator[str]:

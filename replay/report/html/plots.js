@@ -80,6 +80,7 @@
     const options = {
       width: Math.max(200, holder.clientWidth),
       height: first ? HEIGHT_FIRST : HEIGHT_OTHER,
+      padding: data.time ? [null, 36, null, null] : undefined,
       cursor: { sync: { key: together.key }, drag: { x: true, y: false }, points: { size: 9 } },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
       scales: { x: { time: data.time, range: (plot, low, high) => {

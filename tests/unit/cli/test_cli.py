@@ -94,7 +94,7 @@ def test_help_is_free_of_the_notation_of_its_library(name: str, capsys: pytest.C
     assert run(name, "--help") == 0
     out = capsys.readouterr().out
     assert re.match(rf"Usage: replay {name} \[OPTIONS\] ?[^{{<]*\n", out)
-    assert re.search(r"x>=\d|<list|default: \(", out) is None
+    assert re.search(r"x>=\d|<=x|<list|default: \(", out) is None
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_modelled_times_are_never_called_measured(tmp_path):
             "the window was open",
             "ls x.rsnap notes",
         ),
-        ({"placement": Placement(2, 1024, 1, 512)}, "1 did not", "--shift"),
+        ({"placement": Placement(2, 1024, 1, 512)}, "1 elsewhere", "--shift"),
         ({"timing": None}, "nothing was timed", ""),
         (
             {"best_effort": True, "notes": ["cuGreenCtxCreate was left out"]},

@@ -7,9 +7,12 @@ import dataclasses
 import pytest
 from unit.helpers.result_factory import make_result, modelled
 
+from replay.report.bisect import render_bisection
 from replay.report.compare import render_comparison
 from replay.report.pictures import box, course, interval, sparkline
 from replay.report.run import render_run, render_window_results
+from replay.results.bisection import FORMAT as BISECTION
+from replay.results.bisection import BisectedCandidate, Bisection, Step
 from replay.results.comparison import FORMAT, ComparedRow, ComparedSide, Comparison
 from replay.results.run.timing import LaunchTime
 from replay.results.schema import WindowResult
@@ -199,3 +202,17 @@ class TestCompare:
         assert "●" not in pictures["huge"]
         assert pictures["b"].index("●") < pictures["a"].index("●")
         assert "●" not in render_comparison(comparison(rows), NARROW)
+
+
+def test_a_search_has_intervals_where_there_is_room():
+    seen = [0.02, 0.03]
+    candidates = [
+        BisectedCandidate("a", "", 0, subject="Start", date="2026-10-01"),
+        BisectedCandidate("b", "", 1, observations=seen, probability=1.0, ratio=1.025, low=1.01, high=1.04),
+    ]
+    result = Bisection(
+        BISECTION, "0", "", "x.rsnap", "list=x", "slower", candidates, [Step(0, 1, 1.0, "SLOWER")], 4
+    )
+    assert "+1.00 % .. +4.00 %" in render_bisection(result, WIDE)
+    assert "a 2026-10-01 Start" in render_bisection(result, WIDE)
+    assert "+1.00 % .." not in render_bisection(result, Screen(60, False))
