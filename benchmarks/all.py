@@ -1,6 +1,8 @@
 """Every benchmark that has targets, and one table of them: target, reached, and the limit or peer of the same run.
 
-    python benchmarks/all.py [--nights FILE.jsonl] [--only NAME]
+    python benchmarks/all.py [--nights FILE.jsonl] [--table FILE] [--only NAME] [--also NAME]
+
+What takes long or needs a wheel is left out unless it is named: --also installed, --also demonstration.
 
 With --nights the figures of this night are added to the file, as one line of JSON, and each figure is held against the
 nights before it by the rule that `replay` has for results of different days: the spread between the nights says what a
@@ -39,7 +41,9 @@ BENCHMARKS = {
     "history": ["history.py", "--results", "20000"],
     "store": ["store.py"],
     "session": ["session.py"],
+    "millions": ["long_windows.py"],
 }
+ON_REQUEST = {"installed": ["installed.py"], "demonstration": ["installed.py", "--demo"]}
 Nights = dict[str, list[tuple[str, float]]]  # for each figure its values, with their times, oldest first
 
 
@@ -68,7 +72,7 @@ def read_nights(path: Path) -> Nights:
 def measure(name: str, output: Path) -> list[Figure]:
     """Run one benchmark. What it prints goes where this program's output goes."""
     begin = time.monotonic()
-    script, *options = BENCHMARKS[name]
+    script, *options = (BENCHMARKS | ON_REQUEST)[name]
     status = subprocess.run([sys.executable, str(HERE / script), *options, "-o", str(output)]).returncode
     print(f"-- {name}: {time.monotonic() - begin:.0f} s, exit status {status}\n", flush=True)
     if not output.exists():
@@ -80,12 +84,14 @@ def main() -> int:
     """Measure, print the table, and return an exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nights", type=Path, help="figures of the nights before; tonight's are added")
-    parser.add_argument("--only", choices=BENCHMARKS, action="append")
+    parser.add_argument("--table", type=Path, help="where the table is written, too")
+    parser.add_argument("--only", choices=BENCHMARKS | ON_REQUEST, action="append")
+    parser.add_argument("--also", choices=ON_REQUEST, action="append", default=[])
     options = parser.parse_args()
     found: dict[str, Figure] = {}
     failed = []
     with tempfile.TemporaryDirectory(prefix="replay-benchmark-") as folder:
-        for number, name in enumerate(options.only or BENCHMARKS):
+        for number, name in enumerate([*(options.only or BENCHMARKS), *options.also]):
             figures = measure(name, Path(folder) / f"{number}.json")
             failed += [] if figures else [name]
             found.update({f"{name}: {figure.name}": figure for figure in figures})
@@ -95,10 +101,13 @@ def main() -> int:
         Figure(name, figure.reached, figure.target, figure.limit, figure.at_most)
         for name, figure in found.items()
     ]
-    print(table(named, [str(one.value) for one in verdicts]))
-    print(f"\n{sum(figure.met for figure in named)} of {len(named)} targets met")
+    lines = [table(named, [str(one.value) for one in verdicts]), ""]
+    lines.append(f"{sum(figure.met for figure in named)} of {len(named)} targets met")
     if failed:
-        print(f"did not run to their end: {', '.join(failed)}")
+        lines.append(f"did not run to their end: {', '.join(failed)}")
+    print(*lines, sep="\n")
+    if options.table:
+        options.table.write_text("\n".join(lines) + "\n")
     if options.nights:
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
         tonight = {"created_utc": now, "figures": {name: figure.reached for name, figure in found.items()}}

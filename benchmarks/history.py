@@ -3,8 +3,8 @@
     python benchmarks/history.py [--results N] [--output FILE.json]
 
 Writes N result files, indexes them once, and reads one series of 1,000 from the index. The index is held against
-reading the same files without looking into them, in the same run; a series against SQLite alone. Exits 1 when a target
-is missed.
+reading the same files without looking into them, in the same run; a series against SQLite alone. Then the same results
+are put into packs, and those are indexed. Exits 1 when a target is missed.
 """
 
 from __future__ import annotations
@@ -94,6 +94,23 @@ def main() -> int:
                     begin = time.process_time()
                     database.execute("SELECT * FROM results WHERE kernel = 'kernel_0'").fetchall()
                     alone_s.append(time.process_time() - begin)
+        with History(folder) as history:
+            history.update()
+            begin_cpu = time.process_time()
+            history.pack()
+            pack_cpu_s = time.process_time() - begin_cpu
+        index_file(folder).unlink()
+        with History(folder) as history:
+            begin_cpu = time.process_time()
+            packed = history.update()
+            packed_cpu_s = time.process_time() - begin_cpu
+            packed_s = []
+            for _ in range(5):
+                begin = time.process_time()
+                assert len(next(iter(by_series(history.entries(kernel="^kernel_0$")).values()))) == len(
+                    series
+                )
+                packed_s.append(time.process_time() - begin)
         begin = time.perf_counter()
         change_points([float(entry.median_ns or 0) for entry in series])
         changes_s = time.perf_counter() - begin
@@ -107,6 +124,11 @@ def main() -> int:
             "index, us of CPU time a result", index_cpu_s * each_us, INDEX_TARGET_US,
             f"reading the files {plain_cpu_s * each_us:.1f}",
         ),
+        Figure(
+            "index of packs, us of CPU time a result", packed_cpu_s / packed * 1e6, INDEX_TARGET_US,
+            f"packing them {pack_cpu_s / packed * 1e6:.1f}",
+        ),
+        Figure("a series of 1,000 in a pack, ms", min(packed_s) * 1e3, SERIES_TARGET_MS),
         Figure(
             "a series of 1,000, ms", min(all_s) * 1e3, SERIES_TARGET_MS, f"SQLite alone {min(alone_s) * 1e3:.1f}"
         ),

@@ -24,7 +24,10 @@ from replay.records import dataclass
 PIPED_WIDTH = 100_000  # into a pipe, lines are as long as their content: for grep, cut and diff
 NARROWEST = 40
 NARROWEST_COLUMN = 12
+LONGEST_WORD = 36
+NAME_COLUMNS = 24  # of a name that may be cut, as long as there is something else to leave out
 GAP = "  "
+ALL_ROWS = "--verbose shows all"
 MODELLED = "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
 # The word that a verdict begins with -> its colour. SAME and others have none.
 _COLOURS = {
@@ -39,18 +42,36 @@ _BEFORE_UNIT = compiled_later(r"(?<=\d) (?=(?:[num]?s|B|[KMGT]iB|MHz|ULP)\b|%)")
 
 @dataclass(frozen=True)
 class Screen:
-    """Where text goes: its width in columns, and whether colour and cutting to the width make sense."""
+    """Where text goes: its width in columns, and whether colour and cutting to the width make sense. verbose: lists are
+    printed whole. has_blocks: the encoding has the characters that pictures are made of."""
 
     width: int
     is_terminal: bool
+    verbose: bool = False
+    has_blocks: bool = True
 
     @staticmethod
-    def of_stdout() -> Screen:
+    def of_stdout(*, verbose: bool = False) -> Screen:
         """The standard output of this process. COLUMNS sets the width of a pipe, too; NO_COLOR is honoured."""
         is_terminal = sys.stdout.isatty()
+        has_blocks = (sys.stdout.encoding or "").lower().startswith("utf")
         if not is_terminal and not os.environ.get("COLUMNS", "").isdigit():
-            return Screen(PIPED_WIDTH, False)
-        return Screen(max(NARROWEST, shutil.get_terminal_size().columns), is_terminal)
+            return Screen(PIPED_WIDTH, False, verbose, has_blocks)
+        columns = max(NARROWEST, shutil.get_terminal_size().columns)
+        return Screen(columns, is_terminal, verbose, has_blocks)
+
+    def most(self, count: int) -> int:
+        """How many items of a list are printed: so many, or all that there are."""
+        return sys.maxsize if self.verbose else count
+
+    def rest(self, items: Sequence[object], count: int, one: str, many: str | None = None) -> list[str]:
+        """A line about those of a list that `most(count)` leaves out, where there are any."""
+        hidden = len(items) - self.most(count)
+        return (
+            [f"  ... and {number(hidden, f'more {one}', many and f'more {many}')}: {ALL_ROWS}"]
+            if hidden > 0
+            else []
+        )
 
     @property
     def has_styles(self) -> bool:
@@ -60,14 +81,18 @@ class Screen:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. Where the table is too wide, columns with `cut` lose their ends first. if_filled: left out
-    where no row has anything in it. verdicts: each cell in the colour of the word that it begins with."""
+    """One column of a table. Where the table is too wide, columns with `spare` are left out, the last one first; then
+    cells of columns with `cut` lose their ends ("middle": what is in between), and cells of columns with `wrap` go on
+    in the next line. if_filled: left out where no row has anything in it. verdicts: each cell in the colour of the word
+    that it begins with."""
 
     title: str
     align: Literal["left", "right"] = "left"
-    cut: bool = False
+    cut: bool | Literal["middle"] = False
     if_filled: bool = False
     verdicts: bool = False
+    wrap: bool = False
+    spare: bool = False
 
 
 Cells = Sequence[tuple[Column, Callable[[T], str]]]  # each column with what gives its cell of an item
@@ -153,7 +178,7 @@ def dimensions(values: Sequence[int]) -> str:
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], screen: Screen, indent: int = 0) -> str:
     """A table without lines, with bold titles on a terminal. Cells must have gone through `shown`.
 
-    Only columns with `cut` give way when the table is wider than the screen; numbers are never cut.
+    Only columns with `spare`, `cut` and `wrap` give way when the table is wider than the screen; numbers are never cut.
     """
     rows = [[*row] for row in rows]
     kept = [
@@ -161,14 +186,52 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], screen: Scre
         for place, column in enumerate(columns)
         if not column.if_filled or not rows or any(row[place] for row in rows)
     ]
+    widths = [
+        max(len(column.title), *(len(row[place]) for row in rows), 0) for place, column in enumerate(columns)
+    ]
+    kept = _fitting(columns, widths, kept, screen.width - indent)
     columns = [columns[place] for place in kept]
-    cells = [[column.title for column in columns], *([row[place] for place in kept] for row in rows)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(columns))]
-    room = screen.width - indent - len(GAP) * (len(columns) - 1)
-    widths = _narrowed(widths, [column.cut for column in columns], room)
-    lines = [" " * indent + _line(columns, row, widths, screen) for row in cells]
-    lines[0] = heading(lines[0], screen)
+    widths = _narrowed(
+        [widths[place] for place in kept],
+        [_least(column, [row[place] for row in rows]) for column, place in zip(columns, kept, strict=True)],
+        screen.width - indent - len(GAP) * (len(columns) - 1),
+    )
+    titles = _line(columns, [column.title for column in columns], widths, screen)
+    lines = [_styled(" " * indent + titles, screen, 1)]
+    wraps = any(column.wrap for column in columns)
+    for row in rows:
+        cells = [row[place] for place in kept]
+        parts = _wrapped(columns, cells, widths) if wraps else [cells]
+        lines += [(" " * indent + _line(columns, part, widths, screen)).rstrip() for part in parts]
     return "\n".join(lines)
+
+
+def _fitting(columns: Sequence[Column], widths: Sequence[int], kept: list[int], room: int) -> list[int]:
+    """Without so many of the spare columns that names have room enough to be known again."""
+    needed = [min(width, NAME_COLUMNS) if column.cut or column.wrap else width
+              for column, width in zip(columns, widths, strict=True)]  # fmt: skip
+    for place in [place for place in reversed(kept) if columns[place].spare]:
+        if sum(needed[at] for at in kept) + len(GAP) * (len(kept) - 1) <= room:
+            break
+        kept = [at for at in kept if at != place]
+    return kept
+
+
+def _wrapped(columns: Sequence[Column], row: list[str], widths: Sequence[int]) -> list[list[str]]:
+    """A row as lines of cells: those of columns with `wrap` as long as their column is wide."""
+    import textwrap
+
+    parts = [
+        textwrap.wrap(_with_units(cell), width, break_on_hyphens=False) or [""]
+        if column.wrap and len(cell) > width
+        else [cell]
+        for column, cell, width in zip(columns, row, widths, strict=True)
+    ]
+    height = max(map(len, parts))
+    return [
+        [part[line].replace(_NO_BREAK, " ") if line < len(part) else "" for part in parts]
+        for line in range(height)
+    ]
 
 
 def listing(items: Iterable[T], cells: Cells[T], screen: Screen, indent: int = 0) -> str:
@@ -177,28 +240,47 @@ def listing(items: Iterable[T], cells: Cells[T], screen: Screen, indent: int = 0
     return table([column for column, _ in cells], rows, screen, indent)
 
 
-def _narrowed(widths: list[int], cut: Sequence[bool], room: int) -> list[int]:
-    """The widest of the columns with `cut` give way first, until all together fit or are at their narrowest."""
-    low, high = NARROWEST_COLUMN, max(widths, default=0)
+def _least(column: Column, cells: Sequence[str]) -> int | None:
+    """How narrow a column may become: where its cells go on in the next line, not narrower than a word. None: it stays
+    as it is."""
+    if column.wrap:
+        longest = max((len(word) for cell in cells for word in cell.split()), default=0)
+        return max(NARROWEST_COLUMN, min(longest, LONGEST_WORD))
+    return NARROWEST_COLUMN if column.cut else None
+
+
+def _narrowed(widths: list[int], least: Sequence[int | None], room: int) -> list[int]:
+    """The widest of the columns that may become narrower give way first, until all together fit or none may give way
+    any more."""
+
+    def at_most(level: int) -> list[int]:
+        return [
+            width if low is None else min(width, max(level, low))
+            for width, low in zip(widths, least, strict=True)
+        ]
+
+    low, high = 0, max(widths, default=0)
     while low < high:
         level = (low + high + 1) // 2
-        if sum(min(width, level) if may else width for width, may in zip(widths, cut, strict=True)) <= room:
+        if sum(at_most(level)) <= room:
             low = level
         else:
             high = level - 1
-    return [
-        min(width, max(low, NARROWEST_COLUMN)) if may else width
-        for width, may in zip(widths, cut, strict=True)
-    ]
+    return at_most(low)
 
 
 def _line(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], screen: Screen) -> str:
     parts = []
     for column, cell, width in zip(columns, row, widths, strict=True):
-        fitting = cell if len(cell) <= width else cell[: width - 1] + "…"
+        fitting = cell if len(cell) <= width else _shortened(cell, width, column.cut == "middle")
         padded = fitting.rjust(width) if column.align == "right" else fitting.ljust(width)
         parts.append(_styled(padded, screen, _colour(cell)) if column.verdicts else padded)
     return GAP.join(parts).rstrip()
+
+
+def _shortened(text: str, width: int, in_the_middle: bool) -> str:
+    end = (width - 1) * 2 // 3 if in_the_middle else 0
+    return text[: width - 1 - end] + "…" + text[len(text) - end :]
 
 
 def flow(line: str, screen: Screen) -> str:
@@ -243,8 +325,13 @@ def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
 
 
 def heading(text: str, screen: Screen, verdict: str = "") -> str:
-    """A line above a table: on a terminal bold, and in the colour of a verdict."""
-    return _styled(text, screen, 1, _colour(verdict))
+    """A line above a table, or as many as it needs: on a terminal bold, and in the colour of a verdict."""
+    return "\n".join(_styled(line, screen, 1, _colour(verdict)) for line in flow(text, screen).split("\n"))
+
+
+def coloured(text: str, verdict: str, screen: Screen) -> str:
+    """`text` in the colour of a verdict, on a terminal."""
+    return _styled(text, screen, _colour(verdict))
 
 
 def _colour(verdict: str) -> int:

@@ -40,6 +40,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Replay": {
         "run": "Replay a snapshot in a fresh process, check its outputs and time it.",
+        "mcp": "Serve tools for agents: look into snapshots of a folder, and replay them.",
         "serve": "Keep snapshots warm, and replay candidates that come through a socket.",
     },
     "Decide": {

@@ -19,6 +19,7 @@ from replay.cli.common import (
     StateFile,
     Timeout,
     Trust,
+    Verbose,
     Window,
     flag,
     option,
@@ -73,6 +74,7 @@ def bisect(
     window: Window = None,
     output: DocumentFile = None,
     json: Json = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> int:
     """Find the first of several candidates that is slower than the first, or shows another symptom.

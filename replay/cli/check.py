@@ -19,6 +19,7 @@ from replay.cli.common import (
     StateFile,
     Timeout,
     Trust,
+    Verbose,
     flag,
     option,
 )
@@ -46,6 +47,7 @@ def check(
     quick: Quick = False,
     output: DocumentFile = None,
     json: Json = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> int:
     """Replay every snapshot of a folder and hold it against a baseline.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from replay.report.streams.output import ask_for_json
+from replay.report.streams.output import ask_for_all, ask_for_json
 
 
 def flag(name: str, help: str) -> Any:
@@ -105,6 +105,12 @@ def driver_option(help: str) -> Any:
 
 
 ReplayDriver = Annotated[str | None, driver_option("The driver to replay on.")]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "-v", "--verbose", help="Print all rows of what is otherwise cut short.", callback=ask_for_all
+    ),
+]
 Quiet = Annotated[
     bool, typer.Option("-q", "--quiet", help="Print nothing but what was asked for and errors.")
 ]
@@ -113,7 +119,8 @@ Quiet = Annotated[
 # Options that say where a result goes, not how it is found -> whether a value follows
 _ABOUT_THE_OUTPUT = {
     "-o": True, "--output": True, "--history": True, "--state": True, "--junit": True, "--logs": True,
-    "--save-outputs": True, "--json": False, "-q": False, "--quiet": False, "--github": False, "--save-all": False,
+    "--save-outputs": True, "--json": False, "-q": False, "--quiet": False, "-v": False,
+    "--verbose": False, "--github": False, "--save-all": False,
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from replay.cli.common import (
     Trust,
     Untrusted,
     VaryInputs,
+    Verbose,
     driver_option,
     flag,
     option,
@@ -32,7 +33,7 @@ OPTIONS = {
     "Sides": ("variant_a", "variant_b", "driver", "across"),
     "Verdict": ("minimum_effect", "fail_on", "git_bisect", "history"),
     "Timing": ("rounds", "samples", "quick", "budget", "timeout"),
-    "Output": ("output", "json", "quiet"),
+    "Output": ("output", "json", "verbose", "quiet"),
 }
 EXAMPLES = (
     "replay compare before.rsnap after.rsnap --fail-on slower",
@@ -97,6 +98,7 @@ def compare(
     vary_inputs: VaryInputs = None,
     output: DocumentFile = None,
     json: Json = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> int:
     """Say whether B is slower than A, and how sure that is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from replay.cli.common import Json, OfDevices, OfKernels, Quiet, ResultFolder, flag, option
@@ -15,6 +16,10 @@ def history(
         int | None, option("N", "Only the last N results of each.", min=1, show_default="all")
     ] = None,
     as_csv: Annotated[bool, flag("--csv", "Print every result as a line of CSV.")] = False,
+    pack: Annotated[bool, flag("--pack", "Put the results into one file, which is quick to index.")] = False,
+    unpack: Annotated[
+        Path | None, option("NEW", "Write the results of packs into this new folder, a file for each.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -23,7 +28,7 @@ def history(
     `replay run SNAP --history DIR` adds a result to the folder.
     """
     from replay.errors import UsageError
-    from replay.history.series import look
+    from replay.history.series import look, packed, unpacked
     from replay.report.history import history_csv, render_history
     from replay.report.streams.json import print_document
     from replay.report.streams.output import put
@@ -32,6 +37,13 @@ def history(
 
     if as_csv and json:
         raise UsageError("--csv and --json exclude each other")
+    if pack or unpack is not None:
+        if pack and unpack is not None:
+            raise UsageError("--pack and --unpack exclude each other")
+        if as_csv or json:
+            raise UsageError("--pack and --unpack print no results", next="leave --csv and --json out")
+        put(packed(folder) if unpack is None else unpacked(folder, unpack))
+        return
     view = look(folder, kernel, device, last)
     if json:
         print_document(HISTORY, view)

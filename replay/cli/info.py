@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from replay.cli.common import Json, Quiet, SnapshotPath, Window, flag
+from replay.cli.common import Json, Quiet, SnapshotPath, Verbose, Window, flag
 
 
 def info(
@@ -17,6 +17,7 @@ def info(
         ),
     ] = False,
     json: Json = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> int:
     """Say what is in a snapshot, on one screen.

@@ -21,6 +21,7 @@ from replay.cli.common import (
     Trust,
     Untrusted,
     VaryInputs,
+    Verbose,
     Weights,
     Window,
     flag,
@@ -43,7 +44,7 @@ OPTIONS = {
         "driver", "device", "window", "relocate", "placement", "memory_limit", "timeout", "trust",
     ),
     "Contents elsewhere": ("store", "weights", "offline"),
-    "Output": ("output", "history", "logs", "json", "quiet"),
+    "Output": ("output", "history", "logs", "json", "verbose", "quiet"),
 }  # fmt: skip
 EXAMPLES = ("replay run x.rsnap --quick", "replay run x.rsnap --swap attention=new.cu -o new.rres")
 
@@ -154,6 +155,7 @@ def run(
     weights: Weights = None,
     offline: Offline = False,
     json: Json = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> int:
     """Replay a snapshot in a fresh process, check its outputs bit by bit and time it.

@@ -30,7 +30,7 @@ from replay.snapshot.windows import choose_window
 from replay.text import now_utc
 from replay.variants.images import MAXIMUM_FILE_BYTES
 from replay.variants.kernels import find_kernel
-from replay.variants.model import Variant, parse_swap
+from replay.variants.model import Swap, Variant
 from replay.variants.planned import KeptPlans
 
 SHOWN_BUFFERS, SHOWN_PLACES = 4, 4
@@ -80,8 +80,7 @@ class Judge:
                 choose_window(reader, self._options.window)
                 find_kernel(list(all_of(reader, Kernel)), kernel, "--kernel")
         captured = self._as_captured(progress)
-        swap = parse_swap(f"{kernel}={candidate}" if kernel else str(candidate))
-        variant = replace(self._options.variant, swaps=(swap,))
+        variant = replace(self._options.variant, swaps=(Swap(kernel, str(candidate)),))
         found = evaluation.Evaluated(
             format=evaluation.FORMAT,
             tool_version=__version__,

@@ -9,9 +9,11 @@ from pathlib import Path
 from replay.errors import FormatError
 from replay.history import baseline
 from replay.history.changes import change_points
+from replay.history.packs import unpack
 from replay.history.spread import Spread, spread_of
 from replay.history.store import Entry, History, SeriesKey, by_series, series_of
 from replay.results.schema import RunResult
+from replay.text import number
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,21 @@ def look(folder: Path, kernel: str = "", device: str = "", last: int | None = No
         len(untimed),
         sum(entry.outputs != "match" for entry in untimed),
     )
+
+
+def packed(folder: Path) -> str:
+    """Put the results of a folder into packs. Says what was done. Raises UsageError, FileError."""
+    with History(folder) as history:
+        history.update()
+        results, packs = history.pack()
+    return f"{number(results, 'result')} in {number(packs, 'new pack')}"
+
+
+def unpacked(folder: Path, target: Path) -> str:
+    """Write the results of the packs of a folder into a new one. Says what was done. Raises UsageError, FileError."""
+    with History(folder) as history:
+        history.update()
+        return f"{number(unpack(history.packs(), target), 'result')} in {target}"
 
 
 def _series(items: list[Entry], baseline_ns: float | None) -> Series:

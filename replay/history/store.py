@@ -18,16 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgpack
+
 from replay.beside import require_place
 from replay.errors import FileError, ReplayError, UsageError
 from replay.harmless import escaped
 from replay.history.index import index_file
+from replay.history.packs import COLUMNS, make_pack, read_table
 from replay.results.schema import RunResult
 from replay.results.store import read_fields, write_result
 from replay.timing.statistics import quantile
 
-INDEX_VERSION = 3
+INDEX_VERSION = 4
 MAXIMUM_RESULTS = 20_000_000
+PACK_ENDING = ".rpack"
 _BATCH = 10_000  # results that are committed at once
 _LARGEST = 1 << 63  # an integer of SQLite
 _COLUMNS = (
@@ -128,7 +132,14 @@ class History:
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             if version != INDEX_VERSION:
-                database.execute("DROP TABLE IF EXISTS results")
+                for name in ("results", "packs", "packed"):
+                    database.execute(f"DROP TABLE IF EXISTS {name}")
+                database.execute(
+                    "CREATE TABLE packs (path PRIMARY KEY, size_bytes, modified_ns, results, problem)"
+                )
+                # Of each series in a pack one row: its facts, as `packs.COLUMNS` has them
+                database.execute("CREATE TABLE packed (path, kernel, device, facts)")
+                database.execute("CREATE INDEX by_kernel ON packed (kernel)")
                 database.execute(f"CREATE TABLE results ({', '.join(_COLUMNS)}, PRIMARY KEY (path))")
                 database.execute(
                     "CREATE INDEX IF NOT EXISTS by_series ON results (kernel, device, created_utc)"
@@ -146,16 +157,20 @@ class History:
         return database
 
     def update(self) -> int:
-        """Read what is new or changed, forget what is gone. Returns how many files were read."""
+        """Read what is new or changed, forget what is gone. Returns how many results were read."""
         (last,) = self._database.execute("SELECT coalesce(max(rowid), 0) FROM results").fetchone()
         gone = bytearray(b"\1") * (last + 1)  # for each row whether its file is not there
         known = "SELECT rowid, size_bytes, modified_ns FROM results WHERE path = ?"
         insert = f"INSERT OR REPLACE INTO results VALUES ({', '.join('?' * len(_COLUMNS))})"
         read = 0
+        packs: dict[str, os.stat_result] = {}
         files = _results_in(self.folder)
         while batch := list(itertools.islice(files, _BATCH)):
             rows = []
             for path, status in batch:
+                if path.endswith(PACK_ENDING):
+                    packs[path] = status
+                    continue
                 row, size_bytes, modified_ns = self._database.execute(known, (path,)).fetchone() or (0, -1, 0)
                 if (size_bytes, modified_ns) != (status.st_size, status.st_mtime_ns):
                     rows.append(_row(self.folder, path, status))
@@ -168,9 +183,61 @@ class History:
             self._database.executemany(
                 "DELETE FROM results WHERE rowid = ?", ((row.start(),) for row in re.finditer(b"\1", gone))
             )
-        query = "SELECT path, problem FROM results WHERE problem != '' ORDER BY path"
-        self.problems = list(self._database.execute(query))
+        read += self._update_packs(packs)
+        self.problems = [
+            found
+            for table in ("results", "packs")
+            for found in self._database.execute(
+                f"SELECT path, problem FROM {table} WHERE problem != '' ORDER BY path"
+            )
+        ]
         return read
+
+    def _update_packs(self, packs: dict[str, os.stat_result]) -> int:
+        """Each is read by itself, so that what an interruption leaves is whole packs."""
+        database, read = self._database, 0
+        known = {
+            path: facts
+            for path, *facts in database.execute("SELECT path, size_bytes, modified_ns FROM packs")
+        }
+        now = {path: [status.st_size, status.st_mtime_ns] for path, status in packs.items()}
+        for path in [path for path, facts in known.items() if now.get(path) != facts]:
+            with database:
+                database.execute("DELETE FROM packed WHERE path = ?", (path,))
+                database.execute("DELETE FROM packs WHERE path = ?", (path,))
+        for path in [path for path, facts in now.items() if known.get(path) != facts]:
+            rows, count, problem = [], 0, ""
+            try:
+                for item in read_table(self.folder / path):
+                    count += len(item["name"])
+                    texts = escaped(item["kernel"]), escaped(item["device"])
+                    rows.append((path, *texts, msgpack.packb(item)))
+            except ReplayError as error:
+                rows, count, problem = [], 0, error.what
+            with database:
+                database.executemany("INSERT INTO packed VALUES (?, ?, ?, ?)", rows)
+                database.execute(
+                    "INSERT INTO packs VALUES (?, ?, ?, ?, ?)", (path, *now[path], count, problem)
+                )
+            read += count
+        return read
+
+    def pack(self) -> tuple[int, int]:
+        """Put the results that are files of their own into packs (`packs.py`), after `update`. Returns how many results
+        are in how many new packs. Raises FileError."""
+        query = "SELECT path FROM results WHERE problem = '' ORDER BY path"
+        names = [path for (path,) in self._database.execute(query)]
+        packed = made = 0
+        while names and (done := make_pack(self.folder, names, _facts)):
+            inside = {*done[1]}
+            names = [name for name in names[names.index(done[1][-1]) + 1 :] if name not in inside]
+            packed, made = packed + len(inside), made + 1
+        return packed, made
+
+    def packs(self) -> list[Path]:
+        """The packs of the folder, after `update`."""
+        query = "SELECT path FROM packs WHERE problem = '' ORDER BY path"
+        return [self.folder / path for (path,) in self._database.execute(query)]
 
     def entries(self, kernel: str = "", device: str = "") -> list[Entry]:
         """Results in the order of their time. kernel, device: regular expressions that are searched for."""
@@ -178,12 +245,37 @@ class History:
             kernels, devices = re.compile(kernel), re.compile(device)
         except re.error as error:
             raise UsageError(f"is no regular expression ({error})", where=kernel or device) from None
-        chosen = [name for (name,) in self._database.execute(_KERNELS) if kernels.search(name)]
+        everywhere = itertools.chain(
+            self._database.execute(_KERNELS), self._database.execute("SELECT DISTINCT kernel FROM packed")
+        )
         found: list[Entry] = []
-        for name in chosen:  # of a hundred thousand results one kernel has a few
-            found += (Entry(*row) for row in self._database.execute(_OF_KERNEL, (name,)))
+        for name in {
+            name for (name,) in everywhere if kernels.search(name)
+        }:  # of many results a kernel has a few
+            of_kernel = [Entry(*row) for row in self._database.execute(_OF_KERNEL, (name,))]
+            of_kernel += self._packed(name, {entry.path for entry in of_kernel})
+            found += of_kernel
         found = [entry for entry in found if devices.search(entry.device)]
         return sorted(found, key=lambda entry: (entry.created_utc, entry.path))
+
+    def _packed(self, kernel: str, known: set[str]) -> Iterator[Entry]:
+        """Of a kernel what is in packs. known: results that count once, as packing may have been cut short."""
+        query = "SELECT path, facts FROM packed WHERE kernel = ? ORDER BY path"
+        for path, facts in self._database.execute(query, (kernel,)).fetchall():
+            item = msgpack.unpackb(facts)
+            snapshot, device, source, variant = (
+                escaped(item[name]) for name in ("snapshot", "device", "source", "variant")
+            )
+            texts = {text: escaped(text) for name in ("driver", "outputs") for text in {*item[name]}}
+            for name, created, driver, version, median, samples, outputs, *_ in zip(
+                *(item[column] for column in COLUMNS), strict=True
+            ):
+                if name not in known:
+                    known.add(name)
+                    yield Entry(
+                        f"{path}/{name}", escaped(created), kernel, snapshot, item["window"], device, texts[driver],
+                        version, source, variant, median, samples, texts[outputs],
+                    )  # fmt: skip
 
 
 def by_series(entries: list[Entry]) -> dict[SeriesKey, list[Entry]]:
@@ -196,7 +288,7 @@ def by_series(entries: list[Entry]) -> dict[SeriesKey, list[Entry]]:
 
 
 def _results_in(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Result files, those in folders inside as well; links are not followed."""
+    """Result files and packs, those in folders inside as well; links are not followed."""
     count = 0
     prefix = len(os.path.join(folder, ""))
     waiting = [os.fspath(folder)]
@@ -208,7 +300,7 @@ def _results_in(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
-                elif entry.name.endswith(".rres"):
+                elif entry.name.endswith((".rres", PACK_ENDING)):
                     count += 1
                     if count > MAXIMUM_RESULTS:
                         raise FileError(f"more than {MAXIMUM_RESULTS:,} results", where=folder)

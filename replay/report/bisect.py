@@ -19,13 +19,12 @@ _LONGEST_COMMON = 12
 
 def render_bisection(result: Bisection, screen: Screen) -> str:
     """The answer in plain words, then each candidate with what was seen of it."""
-    parts = [heading(answer(result), screen)]
+    verdict = "" if not result.steps else "SLOWER" if result.symptom == "slower" else "WRONG"
+    parts = [heading(answer(result), screen, verdict)]
     parts += [flow(f"  {line}", screen) for line in more(result)] if result.steps else []
-    parts += ["", table(_columns(result), _rows(result), screen)]
-    hidden = len(result.candidates) - SHOWN_CANDIDATES
-    if hidden > 0:
-        parts.append(f"  ... and {number(hidden, 'more candidate')}: --json shows all")
-    parts += _logs(result)
+    parts += ["", table(_columns(result), _rows(result, screen), screen)]
+    parts += screen.rest(result.candidates, SHOWN_CANDIDATES, "candidate")
+    parts += _logs(result, screen)
     notes = [*lowered(kernel for item in result.candidates for kernel in item.kernels), *result.notes]
     if result.source == "modelled":
         notes.append(MODELLED)
@@ -93,7 +92,7 @@ def short(labels: list[str]) -> list[str]:
     return labels if len(common) <= _LONGEST_COMMON else [f"…{label[len(common) :]}" for label in labels]
 
 
-def _logs(result: Bisection) -> Iterator[str]:
+def _logs(result: Bisection, screen: Screen) -> Iterator[str]:
     """The beginnings of what compilers said of those that were left out; the ends of what commands said of the pair
     that was found, and of those that they could not tell."""
     told = [item for item in result.candidates if item.log]
@@ -107,11 +106,12 @@ def _logs(result: Bisection) -> Iterator[str]:
             if item not in told[:at] and (at < len(pairs) or item.skipped)
         ]
         lines = slice(-SHOWN_LOG_LINES, None)
-    for item in told[:SHOWN_LOGS]:
+    if screen.verbose:
+        lines = slice(None)
+    for item in told[: screen.most(SHOWN_LOGS)]:
         yield f"  log of {shown(item.label, 200)}:"
         yield from (f"    {shown(line, 200)}" for line in item.log.splitlines()[lines])
-    if len(told) > SHOWN_LOGS:
-        yield f"  ... and {number(len(told) - SHOWN_LOGS, 'more log')}: --json shows all"
+    yield from screen.rest(told, SHOWN_LOGS, "log")
 
 
 def more(result: Bisection) -> Iterator[str]:
@@ -141,14 +141,14 @@ def _columns(result: Bisection) -> list[Column]:
     if not result.steps:
         return [
             Column(""),
-            Column("candidate", cut=True),
+            Column("candidate", cut="middle"),
             Column("registers", "right"),
             Column("code"),
             Column(""),
         ]
     return [
         Column("", "right"),
-        Column("candidate", cut=True),
+        Column("candidate", cut="middle"),
         Column("rounds", "right"),
         Column("against good" if result.symptom == "slower" else "shows it", "right"),
         Column("first bad?", "right"),
@@ -156,13 +156,13 @@ def _columns(result: Bisection) -> list[Column]:
     ]
 
 
-def _rows(result: Bisection) -> Iterator[list[str]]:
+def _rows(result: Bisection, screen: Screen) -> Iterator[list[str]]:
     bad = {step.first_bad for step in result.steps}
     labels = short([item.label for item in result.candidates])
     labels = [
         f"{label} {item.subject}".rstrip() for label, item in zip(labels, result.candidates, strict=True)
     ]
-    for at, item in enumerate(result.candidates[:SHOWN_CANDIDATES]):
+    for at, item in enumerate(result.candidates[: screen.most(SHOWN_CANDIDATES)]):
         if not result.steps:
             yield ["", shown(labels[at], 200), *made_of(item), said(item, at, result)]
             continue

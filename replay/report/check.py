@@ -38,7 +38,7 @@ def render_check(result: Check, screen: Screen) -> str:
             Column("change", "right", if_filled=True),
             Column("team", if_filled=True),
         ]
-        shown_rows = rows[:SHOWN_CASES]
+        shown_rows = rows[: screen.most(SHOWN_CASES)]
         with_reasons = [*columns, Column("why")], [_row(case) for case in shown_rows]
         lines = table(*with_reasons, Screen(screen.width, is_terminal=False))
         if max(map(len, lines.splitlines())) <= screen.width:
@@ -46,8 +46,7 @@ def render_check(result: Check, screen: Screen) -> str:
         else:
             parts += ["", table(columns, [_row(case)[:-1] for case in shown_rows], screen), ""]
             parts += [flow(f"  {line}", screen) for line in _reasons(shown_rows)]
-        if len(rows) > SHOWN_CASES:
-            parts.append(f"  ... and {number(len(rows) - SHOWN_CASES, 'more case')}: --json shows all")
+        parts += screen.rest(rows, SHOWN_CASES, "case")
     if result.notes:
         parts += ["", *(flow(f"  {note}", screen) for note in result.notes)]
     return "\n".join(parts)

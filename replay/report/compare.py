@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from replay.report.pictures import interval
 from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
 from replay.text import (
+    ALL_ROWS,
     MODELLED,
     Column,
     Screen,
@@ -18,24 +20,33 @@ from replay.text import (
     number,
     percent,
     shown,
+    some,
     table,
 )
 from replay.variants.wording import lowered
 
 SHOWN_NOTES = 12
 SHOWN_LAUNCHES = 5
+SHOWN_ROWS = 20
+SHOWN_NAMES = 3  # of rows with one reason
 WITH_CYCLES = 110  # columns of a screen that has room for them in the table
+_PICTURE = 25  # columns
 
 
 def render_comparison(result: Comparison, screen: Screen) -> str:
     """A line for each row, their totals, and why."""
+    rows = changed_first(result.rows)
+    listed = rows[: screen.most(max(SHOWN_ROWS, sum(row.verdict != "SAME" for row in rows)))]
+    axis = _axis(listed, result.minimum_effect)
     parts = [
         heading(headline(result), screen, next(iter(_counts(result)), "")),
         *_sides(result, screen),
         "",
-        table(_columns(result, screen), _rows(result, screen), screen),
+        table(_columns(result, axis, screen), _rows(result, listed, axis, screen), screen),
     ]
-    parts += [flow(f"  {line}", screen) for line in _reasons(result, screen)]
+    if hidden := len(rows) - len(listed):
+        parts.append(f"  ... and {number(hidden, 'more row')} that are SAME: {ALL_ROWS}")
+    parts += [flow(f"  {line}", screen) for line in _reasons(result, rows, screen)]
     parts += _made_of(result, screen)
     parts += _attribution(result, screen)
     if totals := list(_totals(result)):
@@ -44,9 +55,8 @@ def render_comparison(result: Comparison, screen: Screen) -> str:
     told = lowered(kernel for side in sides for kernel in side.kernels)
     notes = [*_source(result), *told, *result.notes, *(shown(text) for text in result.unmatched)]
     if notes:
-        parts += ["", *(flow(f"  {text}", screen) for text in notes[:SHOWN_NOTES])]
-        if len(notes) > SHOWN_NOTES:
-            parts.append(f"  ... and {len(notes) - SHOWN_NOTES} more: --json shows all")
+        parts += ["", *(flow(f"  {text}", screen) for text in notes[: screen.most(SHOWN_NOTES)])]
+        parts += screen.rest(notes, SHOWN_NOTES, "note")
     return "\n".join(parts)
 
 
@@ -68,22 +78,60 @@ def _counts(result: Comparison) -> dict[str, int]:
     return {verdict: counts[verdict] for verdict in _ORDER if counts[verdict]}
 
 
-def _columns(result: Comparison, screen: Screen) -> list[Column]:
+def changed_first(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
+    """By verdict, the worst first, and then by how far the sides lie apart."""
+
+    def place(row: ComparedRow) -> tuple[int, float]:
+        known = _ORDER.index(row.verdict) if row.verdict in _ORDER else 0
+        return known, -abs((row.ratio or 1.0) - 1.0)
+
+    return sorted(rows, key=place)
+
+
+def _axis(rows: Sequence[ComparedRow], minimum_effect: float) -> float:
+    """How far the picture of the intervals reaches on both sides of no change. One row that is far off does not make
+    all others flat."""
+    ends = sorted(
+        max(abs(row.low - 1), abs(row.high - 1))
+        for row in rows
+        if row.low is not None and row.high is not None
+    )
+    if not ends:
+        return 0.0
+    return max(2 * minimum_effect, min(ends[-1], 3 * ends[len(ends) // 2]))
+
+
+def _columns(result: Comparison, axis: float, screen: Screen) -> list[Column]:
     cycles = (
         [Column("cycles A", "right"), Column("B", "right"), Column("B / A", "right")]
         if _shows_cycles(result, screen)
         else []
     )
     return [
-        Column("kernel", cut=True),
+        Column("kernel", cut="middle"),
         Column("A", "right"),
         Column("B", "right"),
         Column("B / A", "right"),
         Column("interval", "right"),
         *cycles,
+        Column(_axis_title(axis), if_filled=True, spare=True),
         Column("rounds", "right"),
         Column("verdict", verdicts=True),
     ]
+
+
+def _axis_title(axis: float) -> str:
+    """Its ends and its middle, each above its place."""
+    digits = 0 if axis >= 0.1 else 1
+    low, high = percent(1 - axis, digits), percent(1 + axis, digits)
+    return low + "0".center(_PICTURE)[len(low) : _PICTURE - len(high)] + high
+
+
+def _picture(row: ComparedRow, axis: float, minimum_effect: float, screen: Screen) -> str:
+    if row.ratio is None or row.low is None or row.high is None:
+        return ""
+    marks = [1.0, 1 - minimum_effect, 1 + minimum_effect]
+    return interval((row.low, row.ratio, row.high), (1 - axis, 1 + axis), marks, screen, _PICTURE)
 
 
 def _shows_cycles(result: Comparison, screen: Screen) -> bool:
@@ -105,9 +153,11 @@ def _verdict(row: ComparedRow) -> str:
     return f"{row.verdict}{cause} {percent(row.ratio)} [{low}, {high}]"
 
 
-def _rows(result: Comparison, screen: Screen) -> Iterator[list[str]]:
+def _rows(
+    result: Comparison, rows: Sequence[ComparedRow], axis: float, screen: Screen
+) -> Iterator[list[str]]:
     cycles = _shows_cycles(result, screen)
-    for row in result.rows:
+    for row in rows:
         yield [
             shown(row.kernel) + (f" (window {row.a.window})" if row.a.window is not None else ""),
             "" if row.a.time_ns is None else duration(row.a.time_ns),
@@ -115,21 +165,36 @@ def _rows(result: Comparison, screen: Screen) -> Iterator[list[str]]:
             "" if row.ratio is None else f"{row.ratio:.4f}",
             "" if row.low is None or row.high is None else f"{row.low:.4f} .. {row.high:.4f}",
             *(_cycles(row) if cycles else []),
+            _picture(row, axis, result.minimum_effect, screen),
             str(len(row.rounds)),
             row.verdict,
         ]
 
 
-def _reasons(result: Comparison, screen: Screen) -> Iterator[str]:
-    for row in result.rows:
+def _reasons(result: Comparison, rows: Sequence[ComparedRow], screen: Screen) -> Iterator[str]:
+    """Below the table, each reason once."""
+    for row in rows[: screen.most(SHOWN_ROWS)]:
         if row.a.cycles and row.b.cycles and not _shows_cycles(result, screen):
             a, b, ratio = _cycles(row)
             yield f"SM cycles of {shown(row.kernel, 60)}: {a} and {b}, B / A {ratio}"
+    reasons: dict[tuple[str, str], list[str]] = {}
+    repeated: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
         if row.reason and row.verdict != "SAME":
-            yield f"{row.verdict} {shown(row.kernel, 60)}: {shown(row.reason, 400)}"
+            reasons.setdefault((row.verdict, shown(row.reason, 400)), []).append(shown(row.kernel, 60))
         if row.spoiled:
-            repeated = f"{number(len(row.spoiled), 'round')} of {shown(row.kernel, 60)} repeated"
-            yield f"{repeated}: {shown(row.spoiled[0], 200)}"
+            key = number(len(row.spoiled), "round"), shown(row.spoiled[0], 200)
+            repeated.setdefault(key, []).append(shown(row.kernel, 60))
+    for (verdict, reason), names in reasons.items():
+        yield f"{verdict} {_of_rows(names, screen)}: {reason}"
+    for (rounds, reason), names in repeated.items():
+        yield f"{rounds} of {'each of ' if len(names) > 1 else ''}{_of_rows(names, screen)} repeated: {reason}"
+
+
+def _of_rows(names: list[str], screen: Screen) -> str:
+    if len(names) == 1:
+        return names[0]
+    return f"{number(len(names), 'row')} ({some(names, screen.most(SHOWN_NAMES))})"
 
 
 def _made_of(result: Comparison, screen: Screen) -> list[str]:
@@ -146,7 +211,7 @@ def _made_of(result: Comparison, screen: Screen) -> list[str]:
     if not rows:
         return ["", "  The kernels of both sides are the same."] if equal else []
     figures = (Column(title, "right", if_filled=True) for title in MADE_OF.values())
-    return ["", table([Column("kernel", cut=True), *figures, Column("code")], rows, screen)]
+    return ["", table([Column("kernel", cut="middle"), *figures, Column("code")], rows, screen)]
 
 
 MADE_OF = {
@@ -174,18 +239,22 @@ def _code(a: ComparedKernel, b: ComparedKernel) -> str:
 def _attribution(result: Comparison, screen: Screen) -> list[str]:
     """Where the change of each window that changed comes from."""
     parts = []
-    for row in result.rows:
+    for row in changed_first(result.rows):
         if len(row.launches) < 2 or row.verdict not in ("SLOWER", "FASTER"):
             continue
         change = sum(item.b_ns - item.a_ns for item in row.launches)
         rows = [
             [str(item.call), shown(item.kernel), duration(item.a_ns), duration(item.b_ns),
              f"{100 * ((item.b_ns - item.a_ns) / change):.0f} %" if change else ""]
-            for item in row.launches[:SHOWN_LAUNCHES]
+            for item in row.launches[: screen.most(SHOWN_LAUNCHES)]
         ]  # fmt: skip
-        columns = [Column("call", "right"), Column("launch", cut=True)]
+        columns = [Column("call", "right"), Column("launch", cut="middle")]
         columns += [Column(title, "right") for title in ("A", "B", "of the change")]
-        parts += ["", table(columns, rows, screen)]
+        parts += [
+            "",
+            table(columns, rows, screen),
+            *screen.rest(row.launches, SHOWN_LAUNCHES, "launch", "launches"),
+        ]
     return parts
 
 

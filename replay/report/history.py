@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from itertools import pairwise
 from statistics import median_high
 
 from replay.history.baseline import Mark
 from replay.history.series import HistoryView, Series
+from replay.report.pictures import sparkline
 from replay.text import (
     MODELLED,
     Cells,
@@ -24,8 +24,6 @@ from replay.text import (
     shown,
 )
 
-_BLOCKS = "▁▂▃▄▅▆▇█"
-PLOT_COLUMNS = 40
 SHOWN_PROBLEMS = 5
 
 
@@ -88,19 +86,6 @@ def _problems(view: HistoryView) -> list[str]:
     ]
     more = len(view.problems) - SHOWN_PROBLEMS
     return [*lines, f"  ... and {number(more, 'more file')}"] if more > 0 else lines
-
-
-def sparkline(values: Sequence[float], columns: int = PLOT_COLUMNS) -> str:
-    """A row of blocks from the smallest to the largest value; of more values than columns, medians of stretches."""
-    if not values:
-        return ""
-    if len(values) > columns:
-        edges = [len(values) * n // columns for n in range(columns + 1)]
-        values = [median_high(values[begin:end]) for begin, end in pairwise(edges)]
-    low, high = min(values), max(values)
-    # Less than 2 % of scatter is drawn as a flat line, or noise would look like a change.
-    span = max(high - low, 0.02 * low) or 1.0
-    return "".join(_BLOCKS[min(7, int((value - low) / span * 8))] for value in values)
 
 
 def history_csv(view: HistoryView) -> str:

@@ -48,16 +48,11 @@ def render_info(info: SnapshotInfo, screen: Screen, needs: Requirements | None =
         fields(info_facts(info), screen),
     ]
     if info.windows:
-        parts += ["", render_windows(info.windows[:INFO_WINDOWS], screen)]
-        if len(info.windows) > INFO_WINDOWS:
-            more = len(info.windows) - INFO_WINDOWS
-            parts.append(f"  ... and {more} more: replay ls {shown(info.path)} windows")
+        parts += ["", render_windows(info.windows[: screen.most(INFO_WINDOWS)], screen)]
+        parts += screen.rest(info.windows, INFO_WINDOWS, "window")
     if info.kernels:
-        parts += ["", _kernels(info.kernels[:INFO_KERNELS], screen)]
-        if len(info.kernels) > INFO_KERNELS:
-            parts.append(
-                f"  ... and {len(info.kernels) - INFO_KERNELS} more: replay ls {shown(info.path)} kernels"
-            )
+        parts += ["", _kernels(info.kernels[: screen.most(INFO_KERNELS)], screen)]
+        parts += screen.rest(info.kernels, INFO_KERNELS, "kernel")
     if needs is not None:
         parts += ["", heading("What a replay needs", screen), fields(needs_lines(needs), screen)]
     parts += _problems(info, screen)

@@ -94,7 +94,12 @@ def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
     """`read_map` for who needs a few fields: their texts are as they were written, and not to be shown. Raises what
     `read_result` raises."""
     source = os.fspath(path)
-    value = _unpack(read_file(source, MAXIMUM_FILE_BYTES), source)
+    return fields_of(read_file(source, MAXIMUM_FILE_BYTES), source)
+
+
+def fields_of(data: bytes, source: str) -> dict[str, Any]:
+    """`read_fields` of the bytes of a result file. source: its name, for errors."""
+    value = _unpack(data, source)
     form = value.get("format") if isinstance(value, dict) else None
     name, _, version = str(form).partition("/") if isinstance(form, str) else ("", "", "")
     if name != _FORMAT_NAME:

@@ -72,6 +72,7 @@ uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, co
   uint64_t wavefronts = 0, requests = 0;
   for (const SharedCounters &kind : counters.shared)
     wavefronts += kind.wavefronts;
+  wavefronts += counters.descriptors.wavefronts;
   // One pass over the banks each cycle.
   double shared = static_cast<double>(wavefronts) * share / cost::clock_ghz;
   double bytes = static_cast<double>(counters.sectors() * cost::sector_bytes);

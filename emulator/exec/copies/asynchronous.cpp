@@ -32,6 +32,11 @@ void check_range(Warp &w, const Instruction *i, uint32_t lane, uint64_t address,
     count_global_range(w, address, address + bytes, bytes, write);
 }
 
+// By where it goes: out of shared memory to global, or into shared memory.
+void count_copy(Warp &w, uint64_t to, uint64_t bytes) {
+  count_bulk(is_global(w, to) ? w.counters->bulk_stores : w.counters->bulk_loads, bytes);
+}
+
 uint32_t bulk_bytes(Warp &w, const Instruction *i, uint32_t lane) {
   uint32_t bytes = operand<uint32_t>(w, i, 2, lane);
   if (bytes % bulk_alignment != 0)
@@ -123,6 +128,8 @@ const Instruction *copy_bulk(Warp &w, const Instruction *i) {
     check_range(w, i, lane, from, bytes, false);
     for (const Delivery &each : to)
       check_range(w, i, lane, each.to, bytes, true);
+    if (i->immediate != at_once)
+      count_copy(w, to.begin()->to, bytes * static_cast<uint64_t>(to.end() - to.begin()));
     auto deliver = [=, &w, &cluster](const uint8_t *contents) {
       for (const Delivery &each : to) {
         uint8_t *place = reinterpret_cast<uint8_t *>(each.to);
@@ -164,6 +171,7 @@ const Instruction *reduce_bulk(Warp &w, const Instruction *i) {
     uint32_t bytes = bulk_bytes(w, i, lane);
     check_range(w, i, lane, from, bytes, false);
     check_range(w, i, lane, to, bytes, true);
+    count_copy(w, to, bytes);
     auto deliver = [=, &w, &cluster](const uint8_t *contents) {
       for (uint32_t b = 0; b < bytes; b += size)
         combine_element(op, type, to + b, contents + b);

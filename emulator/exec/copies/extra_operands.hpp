@@ -22,6 +22,11 @@ struct Delivery {
   uint64_t to = 0, mbarrier = 0;
 };
 
+inline void count_bulk(BulkCounters &of, uint64_t bytes) {
+  of.requests += 1;
+  of.bytes += bytes;
+}
+
 // `.multicast::cluster` with its mask at `place`: to the same place in each block of the mask, and to the
 // mbarrier at the same place there. Without a mask, to `to` alone. pairs: to the mbarrier of the block of the
 // pair that has the same parity as the one that is named (.cta_group::2).

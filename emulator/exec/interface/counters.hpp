@@ -76,6 +76,17 @@ struct SharedCounters {
   uint64_t bank_conflicts; // passes beyond those that the width of the access needs
 };
 
+// Matrices in shared memory that descriptors of wgmma and tcgen05 name.
+struct DescriptorCounters {
+  uint64_t bytes = 0;
+  uint64_t wavefronts = 0; // passes over the banks
+};
+// Bulk copies, of tensors too: those into shared memory, and those out of it.
+struct BulkCounters {
+  uint64_t requests = 0; // copies
+  uint64_t bytes = 0;    // in shared memory, of each block that receives them
+};
+
 struct LaunchCounters {
   uint64_t warp_instructions = 0;
   uint64_t thread_instructions = 0;
@@ -85,6 +96,8 @@ struct LaunchCounters {
   uint64_t matrix_products[matrix_kinds] = {}; // of two numbers
   GlobalCounters global[access_kinds];
   SharedCounters shared[access_kinds] = {};
+  DescriptorCounters descriptors;
+  BulkCounters bulk_loads, bulk_stores;
 
   uint64_t sectors() const { return global[0].sectors + global[1].sectors + global[2].sectors; }
 };
@@ -117,6 +130,12 @@ template <typename Counters, typename Function> void visit(Counters &counters, F
     f(Name{"shared", kind, "wavefronts"}, shared.wavefronts);
     f(Name{"shared", kind, "bank_conflicts"}, shared.bank_conflicts);
   }
+  f(Name{"descriptor", "bytes"}, counters.descriptors.bytes);
+  f(Name{"descriptor", "wavefronts"}, counters.descriptors.wavefronts);
+  f(Name{"bulk", "load", "requests"}, counters.bulk_loads.requests);
+  f(Name{"bulk", "load", "bytes"}, counters.bulk_loads.bytes);
+  f(Name{"bulk", "store", "requests"}, counters.bulk_stores.requests);
+  f(Name{"bulk", "store", "bytes"}, counters.bulk_stores.bytes);
 }
 
 // Adds every counter of `more`. A plain sum: LaunchCounters holds nothing but counters.

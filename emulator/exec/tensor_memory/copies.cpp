@@ -64,6 +64,8 @@ const Instruction *copy(Warp &w, const Instruction *i) {
     };
     for (Block *block : blocks_of(w, i, thread, form.pair)) {
       uint64_t distance = w.block->cluster->distance_to_fenced(*block);
+      SharedMatrix::of_tensor_core(w, i, thread, block->warps[0], descriptor, distance)
+          .count_rows(w, 0, form.rows, form.row_bytes / chunk_bytes);
       issue_in_order(w, thread, Track::tensor, {}, [=] { perform(*block, distance); });
     }
   }

@@ -16,7 +16,7 @@ from replay.outputs.wording import (
 )
 from replay.report.run.counters import render_counters
 from replay.report.run.relocation import fails_to_move, relocation, render_placement, render_relocation
-from replay.report.run.times import render_times, restores_wrongly
+from replay.report.run.times import render_times, restores_wrongly, time_line
 from replay.report.run.trust import trust_lines
 from replay.results.run.timing import NodeTime
 from replay.results.schema import RunResult, WindowResult
@@ -44,16 +44,15 @@ SHOWN_DIFFERENCES = 6
 SHOWN_LINES = 8
 SHOWN_NODES = 40
 SHOWN_FAILURES = 8  # windows
+SHOWN_WINDOWS = 20
 
 
 def render_run(result: RunResult, screen: Screen, placement: bool = False) -> str:
     """Placement, outputs, times, warnings and notes of one replay. placement: with a table of all ranges."""
     parts = [heading(_headline(result), screen, _verdict(result)), fields(_facts(result), screen)]
-    for difference in result.verification.differences[:SHOWN_DIFFERENCES]:
+    for difference in result.verification.differences[: screen.most(SHOWN_DIFFERENCES)]:
         parts += ["", *(flow(line, screen) for line in difference_lines(difference))]
-    hidden = len(result.verification.differences) - SHOWN_DIFFERENCES
-    if hidden > 0:
-        parts.append(f"  ... and {number(hidden, 'more buffer')}: --json shows all")
+    parts += screen.rest(result.verification.differences, SHOWN_DIFFERENCES, "buffer")
     parts += render_relocation(result, screen)
     if placement:
         parts += ["", *render_placement(result.placement, screen)]
@@ -69,10 +68,9 @@ def render_run(result: RunResult, screen: Screen, placement: bool = False) -> st
         parts += [
             "",
             heading("Notes", screen),
-            *(flow(f"  {shown(text, 400)}", screen) for text in notes[:SHOWN_LINES]),
+            *(flow(f"  {shown(text, 400)}", screen) for text in notes[: screen.most(SHOWN_LINES)]),
+            *screen.rest(notes, SHOWN_LINES, "note"),
         ]
-        if len(notes) > SHOWN_LINES:
-            parts.append(f"  ... and {len(notes) - SHOWN_LINES} more: --json shows all")
     return "\n".join(parts)
 
 
@@ -86,10 +84,9 @@ def render_nodes(result: RunResult, screen: Screen) -> list[str]:
         (Column("kind"), lambda node: node.kind),
         (Column("kernel", cut=True), lambda node: shown(demangle(node.name))),
     ]
-    more = len(result.nodes) - SHOWN_NODES
-    nodes = listing(result.nodes[:SHOWN_NODES], cells, screen)
-    lines = [heading("Nodes of graphs, each launched on its own", screen), nodes]
-    return [*lines, f"  ... and {number(more, 'more node')}: --json shows all"] if more > 0 else lines
+    nodes = listing(result.nodes[: screen.most(SHOWN_NODES)], cells, screen)
+    title = heading("Nodes of graphs, each launched on its own", screen)
+    return [title, nodes, *screen.rest(result.nodes, SHOWN_NODES, "node")]
 
 
 def render_window_results(path: str, results: list[WindowResult], screen: Screen, *, quiet: bool) -> str:
@@ -102,9 +99,9 @@ def render_window_results(path: str, results: list[WindowResult], screen: Screen
     failed = [item for item in results if item.result is None]
     reasons = [
         flow(f"window {item.number} was not replayed: {shown(item.failure, 400)}", screen)
-        for item in failed[:SHOWN_FAILURES]
+        for item in failed[: screen.most(SHOWN_FAILURES)]
     ]
-    if further := failed[SHOWN_FAILURES:]:
+    if further := failed[screen.most(SHOWN_FAILURES) :]:
         reasons.append(f"{number(len(further), 'further window')} not replayed")
     if quiet:
         return "\n".join([headline, *reasons])
@@ -116,9 +113,16 @@ def render_window_results(path: str, results: list[WindowResult], screen: Screen
         Column("memory moved", if_filled=True),
         Column("kernels", cut=True),
     ]
-    rows = [[str(item.number), *_window_cells(item)] for item in results]
+    listed = results
+    if len(results) > screen.most(
+        SHOWN_WINDOWS
+    ):  # those that are not as they should be first, in their order
+        listed = sorted(results, key=lambda item: item.result is not None and holds(item.result))
+        listed = sorted(listed[:SHOWN_WINDOWS], key=lambda item: item.number)
+    rows = [[str(item.number), *_window_cells(item)] for item in listed]
     everything = "match" if matching + faults == len(results) else "NOT"
     lines = [heading(headline, screen, everything), table(columns, rows, screen)]
+    lines += screen.rest(results, SHOWN_WINDOWS, "window")
     if any(result.timing is not None and result.timing.source == "modelled" for result in done):
         lines.append(flow(MODELLED, screen))
     lines += reasons
@@ -184,6 +188,7 @@ def _headline(result: RunResult) -> str:
 
 def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
     device, driver, window, application = result.device, result.driver, result.window, result.application
+    yield "time", time_line(result)
     yield (
         "device",
         (

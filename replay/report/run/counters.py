@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from replay.results.run.timing import KernelCounters, WindowCounters
-from replay.text import Column, Screen, duration, heading, shown, table
+from replay.text import Column, Screen, duration, heading, number, shown, table
 
 SHOWN_KERNELS = 8
 _CLASS = "warp_"
@@ -23,7 +23,7 @@ def render_counters(counters: WindowCounters, screen: Screen) -> Iterator[str]:
     yield table(columns, rows, screen)
     hidden = len(counters.kernels) - SHOWN_KERNELS
     if hidden > 0:
-        yield f"  ... and {hidden} more kernels: --json shows all"
+        yield f"  ... and {number(hidden, 'more kernel')}: --json shows all"
     if counters.failed:
         yield f"  {counters.failed} launches did not end well and count nothing"
 
@@ -44,6 +44,9 @@ def counter_table(counters: WindowCounters) -> tuple[list[str], list[list[str]]]
         rows.append(
             [f"products of matrices, {kind}", *(f"{item.counters.get(name, 0):,}" for item in shown_items)]
         )
+    for words, name in _WHERE_COUNTED:
+        if any(item.counters.get(name) for item in shown_items):
+            rows.append([words, *(f"{item.counters.get(name, 0):,}" for item in shown_items)])
     names = sorted(
         {name for item in shown_items for name in _classes(item.counters)},
         key=lambda name: -counters.total.counters[name],
@@ -92,6 +95,13 @@ def _lanes(item: KernelCounters) -> str:
         ratio(item.counters.get("thread_instructions", 0), item.counters.get("warp_instructions", 0))
     )
 
+
+_WHERE_COUNTED = (
+    ("bytes of matrices by descriptors", "descriptor_bytes"),
+    ("  passes over the banks", "descriptor_wavefronts"),
+    ("bytes loaded by bulk copies", "bulk_load_bytes"),
+    ("bytes stored by bulk copies", "bulk_store_bytes"),
+)
 
 _FIGURES = (
     ("launches", lambda item: f"{item.launches:,}"),

@@ -28,9 +28,9 @@ def render_preflight(found: Preflight, screen: Screen) -> str:
     where = f"{device} (device {found.device_ordinal}, CUDA {cuda_version(found.driver.version)})"
     title = f"{shown(found.snapshot.file)}{window}: {verdict} on {where}"
     cells: Cells[Finding] = [
-        (Column("item", cut=True), lambda item: shown(item.item, 100)),
-        (Column("needed", cut=True), lambda item: shown(item.needs, 120)),
-        (Column("here", cut=True), lambda item: shown(item.here, 120)),
+        (Column("item", wrap=True), lambda item: shown(item.item, 100)),
+        (Column("needed", wrap=True), lambda item: shown(item.needs, 120)),
+        (Column("here", wrap=True), lambda item: shown(item.here, 120)),
         (Column("", verdicts=True), lambda item: _MARKS.get(item.state, item.state)),
     ]
     lines = [

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from replay.images.demangle import demangle
-from replay.results.run.timing import Fidelity, LaunchTime, Profile, Restore, Serialized, TimeSummary, Timing
+from replay.report.pictures import box, course
+from replay.report.run.launches import render_launch_times
+from replay.results.run.timing import Fidelity, Profile, Restore, Serialized, TimeSummary, Timing
 from replay.results.schema import RunResult
 from replay.text import MODELLED, Column, Screen, duration, flow, heading, number, shown, size, table
 from replay.timing.statistics import median
 
-SHOWN_LAUNCHES = 20
 EQUAL = 0.005  # of two times, a difference that is not put into words
-WIDE = 100  # columns: from here on there is room for the extremes
+_BOX, _COURSE = 24, 20  # columns
 
 
 def render_times(result: RunResult, screen: Screen) -> list[str]:
@@ -43,8 +43,27 @@ def render_times(result: RunResult, screen: Screen) -> list[str]:
             lines += ["", _application(fidelity, screen)]
         lines += [flow(line, screen) for line in _deviation(fidelity)]
     if len(result.launch_times) > 1:
-        lines += ["", *render_launch_times(result.launch_times, result.driver.emulated, screen)]
+        lines += ["", *render_launch_times(result, screen)]
     return lines
+
+
+def time_line(result: RunResult) -> str:
+    """The time in one line, as far as it was taken."""
+    if restores_wrongly(result):
+        return "none: memory could not be restored"
+    timings = [timing for timing in (result.timing, result.hot) if timing is not None]
+    times: dict[str, list[str]] = {}
+    for timing in timings:
+        on_host = "" if timing.gpu is not None else " on the host"
+        times.setdefault(duration((timing.gpu or timing.host).median_ns) + on_host, []).append(timing.mode)
+    texts = [f"{time} with {' and '.join(modes)} caches" for time, modes in times.items()]
+    if not texts:
+        return ""
+    line = ", ".join(texts) + (", modelled" if timings[0].source == "modelled" else "")
+    fidelity = result.fidelity
+    if fidelity is not None and _is_one_launch(result, timings):
+        line += f"; {duration(fidelity.application_ns)} {_in_application(fidelity)}"
+    return line
 
 
 def _is_one_launch(result: RunResult, timings: list[Timing]) -> bool:
@@ -86,34 +105,73 @@ def _window(timings: list[Timing], application: Fidelity | None, screen: Screen)
         {application.application_source} if application is not None else set()
     )
     alike = len(sources) == 1 and all(timing.gpu is not None for timing in timings)
+    axis = _axis(timings, application)
     rows = []
     if application is not None:
         name = _in_application(application) + ("" if alike else f", {application.application_source}")
-        rows.append([name, duration(application.application_ns), "", "", "", "1", ""])
+        rows.append([name, duration(application.application_ns), "", "1", "", "", "", ""])
+    replayed = []
     for timing in timings:
         if timing.gpu is not None:
-            name = f"replay, {timing.mode} caches" + ("" if alike else f", {timing.source}")
             ratio = "" if application is None else _ratio(timing.gpu.median_ns, application)
-            rows.append([*_row(name, timing.gpu), ratio])
+            row = _row(timing.gpu, ratio, timing.gpu_time_ns, axis, screen)
+            replayed.append(("replay, {} caches" + ("" if alike else f", {timing.source}"), timing.mode, row))
+    rows += _together(replayed)
+    on_host = []
     for timing in timings:
         if timing.source == "measured" or timing.gpu is None:
             whose = " of the CPU driver" if timing.source == "modelled" else ""
-            rows.append([*_row(f"host time{whose}, {timing.mode} caches", timing.host), ""])
-    title = f"GPU time, {timings[0].source}" if alike else "whole window"
-    columns = [Column(title), *(Column(name, "right") for name in ("median", "quartiles", "min", "max", "n"))]
-    columns.append(Column("/ application", "right"))
-    kept = [place for place in range(len(columns)) if place < 6 or application is not None]
-    if screen.width < WIDE:
-        kept = [place for place in kept if place not in (3, 4)]
-    return table(
-        [columns[place] for place in kept], ([row[place] for place in kept] for row in rows), screen, indent=2
-    )
+            row = _row(timing.host, "", timing.host_time_ns, None, screen)
+            on_host.append((f"host time{whose}, {{}} caches", timing.mode, row))
+    rows += _together(on_host)
+    columns = [
+        Column(f"GPU time, {timings[0].source}" if alike else "whole window"),
+        *(Column(name, "right", if_filled=True) for name in ("median", "quartiles", "n", "/ application")),
+        Column(_spread_title(axis), if_filled=True, spare=True),
+        Column("min .. max", "right", if_filled=True, spare=True),
+        Column("samples in order", if_filled=True, spare=True),
+    ]
+    return table(columns, rows, screen, indent=2)
 
 
-def _row(name: str, summary: TimeSummary) -> list[str]:
-    quartiles = f"{duration(summary.lower_quartile_ns)} .. {duration(summary.upper_quartile_ns)}"
-    return [name, duration(summary.median_ns), quartiles, duration(summary.minimum_ns),
-            duration(summary.maximum_ns), str(summary.count)]  # fmt: skip
+def _together(rows: Sequence[tuple[str, str, list[str]]]) -> Iterator[list[str]]:
+    """Rows with their names; equal ones, with cold and with hot caches, as one. name: with a place for the caches."""
+    modes: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for name, mode, cells in rows:
+        modes.setdefault((name, *cells), []).append((name, mode))
+    for (name, *cells), same in modes.items():
+        yield [name.format(" and ".join(mode for _, mode in same)), *cells]
+
+
+def _axis(timings: list[Timing], application: Fidelity | None) -> tuple[float, float]:
+    """From the shortest to the longest GPU time."""
+    ends = [end for timing in timings if timing.gpu for end in (timing.gpu.minimum_ns, timing.gpu.maximum_ns)]
+    ends += [application.application_ns] if application is not None and ends else []
+    return min(ends, default=0.0), max(ends, default=0.0)
+
+
+def _spread_title(axis: tuple[float, float]) -> str:
+    low, high = map(duration, axis)
+    return f"{low}{high:>{max(len(high) + 1, _BOX - len(low))}}"
+
+
+def _row(
+    summary: TimeSummary, ratio: str, samples: list[int], axis: tuple[float, float] | None, screen: Screen
+) -> list[str]:
+    """What follows the name. axis: of the picture, None for none."""
+    five = (summary.minimum_ns, summary.lower_quartile_ns, summary.median_ns, summary.upper_quartile_ns,
+            summary.maximum_ns)  # fmt: skip
+    return [
+        duration(summary.median_ns),
+        f"{duration(summary.lower_quartile_ns)} .. {duration(summary.upper_quartile_ns)}",
+        str(summary.count),
+        ratio,
+        "" if axis is None else box(five, axis, screen, _BOX),
+        ""
+        if summary.minimum_ns == summary.maximum_ns
+        else f"{duration(summary.minimum_ns)} .. {duration(summary.maximum_ns)}",
+        course(samples, screen, _COURSE),
+    ]
 
 
 def _in_application(item: Fidelity) -> str:
@@ -190,9 +248,11 @@ def _application(item: Fidelity, screen: Screen) -> str:
         *(Column(title, "right") for title in ("GPU time", "/ application")),
     ]
     rows = [[f"{_in_application(item)}, {item.application_source}", duration(item.application_ns), ""]]
-    for mode, time_ns in (("cold", item.cold_ns), ("hot", item.hot_ns)):
-        if time_ns is not None:
-            rows.append([f"replay, {mode} caches, {item.source}", duration(time_ns), _ratio(time_ns, item)])
+    rows += _together([
+        (f"replay, {{}} caches, {item.source}", mode, [duration(time_ns), _ratio(time_ns, item)])
+        for mode, time_ns in (("cold", item.cold_ns), ("hot", item.hot_ns))
+        if time_ns is not None
+    ])  # fmt: skip
     return table(columns, rows, screen, indent=2)
 
 
@@ -221,47 +281,3 @@ def _deviation(item: Fidelity) -> Iterator[str]:
         )
         for cause in item.causes:
             yield f"    - {shown(cause)}"
-
-
-def render_launch_times(launches: list[LaunchTime], modelled: bool, screen: Screen) -> list[str]:
-    """A row for each launch, in the order of the window."""
-    modes = [
-        (title, name)
-        for title, name in (("cold", "cold_ns"), ("hot", "hot_ns"), ("application", "application_ns"))
-        if any(getattr(item, name) is not None for item in launches)
-    ]
-    cycles = [_cycles_of(item) for item in launches]
-    counted = any(value is not None for value in cycles)
-    columns = [
-        Column("call", "right"),
-        *(Column(title, "right") for title, _ in modes),
-        *([Column("SM cycles", "right")] if counted else []),
-        Column("kernel", cut=True),
-    ]
-    rows = []
-    for item, value in zip(launches[:SHOWN_LAUNCHES], cycles, strict=False):
-        times = [getattr(item, name) for _, name in modes]
-        row = [str(item.call), *("" if ns is None else duration(ns) for ns in times)]
-        if counted:
-            row.append("" if value is None else f"{value:,.0f}")
-        rows.append([*row, shown(demangle(item.kernel)) if item.kernel else f"({item.function})"])
-    what = "modelled GPU time" if modelled else "GPU time"
-    lines = [heading(f"Each launch, median {what} between two events", screen), table(columns, rows, screen)]
-    more = len(launches) - SHOWN_LAUNCHES
-    if more > 0:
-        lines.append(f"  ... and {number(more, 'more launch', 'more launches')}: --json shows all")
-    reasons: dict[str, int] = {}
-    for item in launches:
-        if item.cycles_reason:
-            reasons[item.cycles_reason] = reasons.get(item.cycles_reason, 0) + 1
-    if counted:  # else the window says why there are none
-        lines += [
-            flow(f"  {number(count, 'launch', 'launches')} without SM cycles: {shown(reason)}", screen)
-            for reason, count in reasons.items()
-        ]
-    return lines
-
-
-def _cycles_of(item: LaunchTime) -> float | None:
-    """With cold caches, where that was measured."""
-    return item.hot_cycles if item.cold_cycles is None else item.cold_cycles

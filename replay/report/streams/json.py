@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from replay.report.streams.output import begin_document, put, put_one_of_many
+from replay.report.streams.output import begin_document, is_verbose, put, put_one_of_many
 from replay.results.documents import Document
 from replay.results.json import document, streamed
 from replay.text import Screen
@@ -32,7 +32,7 @@ def print_result(
     given (for -q) and says anything."""
     if json:
         print_document(kind, value)
-    elif words := text(value, Screen.of_stdout()) if brief is None else brief(value):
+    elif words := text(value, Screen.of_stdout(verbose=is_verbose())) if brief is None else brief(value):
         put(words)
 
 

@@ -19,10 +19,12 @@ NAME = "standard output"
 
 
 class _State:
-    """Of the command that runs. json: its output is JSON. begun: something of a document is on stdout."""
+    """Of the command that runs. json: its output is JSON. begun: something of a document is on stdout. verbose: lists
+    are printed whole."""
 
     json = False
     begun = False
+    verbose = False
 
 
 class ClosedOutput(io.TextIOBase):
@@ -72,7 +74,7 @@ class Told(io.TextIOBase):
 def standard_streams() -> Iterator[None]:
     """A command begins, with a stdout that it has written nothing to, and a stderr that never fails."""
     before = sys.stdout, sys.stderr
-    _State.json = _State.begun = False
+    _State.json = _State.begun = _State.verbose = False
     if sys.stdout is None:
         sys.stdout = ClosedOutput()
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -92,6 +94,17 @@ def ask_for_json(value: bool) -> bool:
     """`--json` was parsed: so errors are documents, too."""
     _State.json = _State.json or value
     return value
+
+
+def ask_for_all(value: bool) -> bool:
+    """`--verbose` was parsed: what is printed is not shortened."""
+    _State.verbose = value
+    return value
+
+
+def is_verbose() -> bool:
+    """Whether --verbose was given."""
+    return _State.verbose
 
 
 def is_json() -> bool:

@@ -191,7 +191,8 @@ def test_a_modelled_time_is_the_documented_formula(fresh: Fresh, tmp_path: Path)
         slow = sum(counts[f"warp_{name}"] for name in ("float64", "conversion", "special_function", "atomic"))
         kinds = ("load", "store", "atomic")
         compute = (counts["warp_instructions"] + 3 * slow) * share / min(4, warps / 4) / 1.5
-        shared = sum(counts[f"shared_{kind}_wavefronts"] for kind in kinds) * share / 1.5
+        passes = [counts[f"{name}_wavefronts"] for name in ("shared_load", "shared_store", "shared_atomic")]
+        shared = sum(passes) * share / 1.5
         memory = 32 * sum(counts[f"global_{kind}_sectors"] for kind in kinds) * share / 25
         latency = 500 * sum(counts[f"global_{kind}_requests"] for kind in kinds) * share / (4 * warps)
         expected = 2000 + 20 * most + max(compute, shared, memory, latency)
@@ -355,3 +356,62 @@ d.do("cuCtxSynchronize")
             passes = [wavefronts(places, size) for places in which]
             assert counters[f"shared_{access}_wavefronts"] == sum(passes), case
             assert counters[f"shared_{access}_bank_conflicts"] == sum(passes) - 3 * needed, case
+
+
+# Of A 64 rows of 32 bytes, of B 8 for each k; then 4,096 bytes to shared memory and 1,024 back.
+DESCRIPTORS = """
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry descriptors(.param .u64 memory, .param .u64 a, .param .u64 b, .param .u32 turns)
+{
+  .shared .align 1024 .b8 block[16384]; .shared .align 8 .b64 bar;
+  .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<4>; .reg .f32 %f<4>;
+  ld.param.u64 %rd0, [memory]; ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; ld.param.u32 %r5, [turns];
+  mov.u32 %r1, block; mov.u32 %r2, bar; mov.u32 %r3, %tid.x; setp.eq.u32 %p0, %r3, 0; setp.eq.u32 %p1, %r3, %r3;
+  @%p0 mbarrier.init.shared::cta.b64 [%r2], 1;
+  @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 4096;
+  @%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd0], 4096, [%r2];
+  bar.sync 0;
+wait: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra wait;
+  wgmma.fence.sync.aligned;
+loop:
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0,%f1,%f2,%f3}, %rd1, %rd2, %p1, 1, 1, 0, 0;
+  sub.u32 %r5, %r5, 1; setp.ne.u32 %p2, %r5, 0; @%p2 bra loop;
+  wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+  @%p0 cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r1], 1024;
+  @%p0 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd0], [%r1], 512;
+  @%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0;
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "passes"),
+    [
+        (8 << 32 | 64 << 16, 8 << 32 | 8 << 16, 16 + 2),  # no swizzle: 8 rows are 128 bytes that lie together
+        (64 << 32 | 1 << 62, 64 << 32 | 1 << 62, 16 + 2),  # 128 bytes: the swizzle spreads rows over the banks
+        (64 << 32 | 1 << 62 | 5 << 49, 16 << 32 | 3 << 62, 16 + 2),
+    ],
+)
+def test_what_descriptors_and_bulk_copies_move_is_counted(
+    fresh: Fresh, tmp_path: Path, a: int, b: int, passes: int
+) -> None:
+    file = tmp_path / "counters"
+    fresh(
+        f"""
+        f = d.function(d.module({DESCRIPTORS!r}), "descriptors")
+        u = ctypes.c_uint64
+        assert d.launch(f, [1], [128], [d.alloc(4096), u({a}), u({b}), ctypes.c_uint(500)]) == 0
+        d.do("cuCtxSynchronize")
+        """,
+        COMPUTE_CAPABILITY="9.0",
+        COUNTERS=str(file),
+    )
+    line = json.loads(file.read_text())
+    counts = line["counters"]
+    assert (counts["descriptor_bytes"], counts["descriptor_wavefronts"]) == (500 * (2048 + 256), 500 * passes)
+    assert (counts["bulk_load_requests"], counts["bulk_load_bytes"]) == (1, 4096)
+    assert (counts["bulk_store_requests"], counts["bulk_store_bytes"]) == (2, 1536)
+    assert line["modelled_ns"] == pytest.approx(2000 + 20 + 500 * passes / 1.5, abs=5)

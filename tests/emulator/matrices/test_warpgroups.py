@@ -28,6 +28,7 @@ class Operand:
 
     swizzle: int = 128
     by_k: bool = True
+    row: int = 0  # of 128 bytes, at which the pattern of the swizzle begins: a base offset
 
     def strides(self, rows: int, bits: int) -> tuple[int, int]:
         """Leading and stride offset in bytes, with room between parts, so that the two cannot be mixed up."""
@@ -52,11 +53,11 @@ class Operand:
             across, along = (stride, leading) if wide == 1 else (leading, stride)
             at = row % unit * bits // 8 + row // unit % wide * 16 + row // (unit * wide) * across
             at += k % 8 * 16 * wide + k // 8 * along
-        return at ^ (at >> 7 & 7 & (wide - 1)) << 4
+        return at ^ ((at >> 7) - self.row & 7 & (wide - 1)) << 4
 
     def descriptor(self, start: int, rows: int, bits: int) -> int:
         leading, stride = self.strides(rows, bits)
-        return start >> 4 | (leading >> 4) << 16 | (stride >> 4) << 32 | MODES[self.swizzle] << 62
+        return start >> 4 | (leading >> 4) << 16 | (stride >> 4) << 32 | self.row << 49 | MODES[self.swizzle] << 62
 
     def image(self, matrix: Codes, kind: str, size: int) -> bytes:
         """matrix[row, k] where it lies; what lies between is no element's code in use."""
@@ -147,6 +148,8 @@ CASES = [
             strict=True,
         )
     ),
+    *(Case(32, *HALF, Operand(128, row=row), Operand(64, False, row=8 - row)) for row in range(1, 8)),
+    Case(32, *HALF, Operand(128, False, row=3), Operand(32, row=1)),
     Case(8, *HALF, None, Operand(32)),
     Case(24, *HALF, None, Operand(16, False), signs=(-1, 1)),
     Case(256, "f16", "f16", "f16", Operand(128), Operand(128, False), signs=(-1, -1)),
@@ -255,7 +258,6 @@ def test_a_warpgroup_multiplies_what_descriptors_name(cuda: driver_api.Driver, c
     ("descriptor", "block", "status", "said"),
     [
         (0x3FFF, 128, 700, "a matrix descriptor that reaches 262144 bytes into shared memory"),
-        (1 << 49, 128, 715, "a matrix descriptor with a base offset"),
         (0, 96, 715, "wgmma by fewer than the four warps of a warpgroup"),
     ],
 )

@@ -91,6 +91,7 @@ const Instruction *load(Warp &w, const Instruction *i) {
     Box box = box_of(w, i, lane);
     Deliveries to(w, i, blocks, lane, operand<uint64_t>(w, i, shared, lane),
                   operand<uint64_t>(w, i, signal, lane), (i->immediate & for_pairs) != 0);
+    count_bulk(w.counters->bulk_loads, box.shared_bytes() * static_cast<uint64_t>(to.end() - to.begin()));
     auto take = [=, &w](std::vector<uint8_t> &contents) {
       contents.resize(box.bytes());
       if (box.map.fill != 0)
@@ -137,6 +138,7 @@ const Instruction *store(Warp &w, const Instruction *i) {
     check_store(w, i, lane, box, op);
     uint64_t from = operand<uint64_t>(w, i, shared, lane);
     uint64_t base = shared_base_of(w, i, lane, from, box, false);
+    count_bulk(w.counters->bulk_stores, box.shared_bytes());
     uint64_t distance = w.block->cluster->distance_to_fenced(from, box.shared_bytes());
     auto take = [=](std::vector<uint8_t> &contents) {
       contents.resize(box.bytes());

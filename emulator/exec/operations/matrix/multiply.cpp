@@ -77,11 +77,24 @@ struct Operands {
     b_descriptor = *w.row<u64>(b[0]);
     adds = w.predicate(c[form.c.registers]) != 0;
   }
-  SharedMatrix shared_a(Warp &w, const Instruction *i, const MatrixForm &form) const {
-    return {w, i, a_descriptor, !form.columns_a, memory_distance};
+  SharedMatrix shared_a(Warp &w, const MatrixForm &form) const {
+    return {w, a_descriptor, !form.columns_a, memory_distance};
   }
-  SharedMatrix shared_b(Warp &w, const Instruction *i, const MatrixForm &form) const {
-    return {w, i, b_descriptor, !form.columns_b, memory_distance};
+  SharedMatrix shared_b(Warp &w, const MatrixForm &form) const {
+    return {w, b_descriptor, !form.columns_b, memory_distance};
+  }
+  // Each warp reads its rows of A; B counts once for the warpgroup, with its first warp.
+  void count_descriptors(Warp &w, const MatrixForm &form) const {
+    constexpr u32 row_chunks = 2;
+    u32 of_group = w.index % 4, unit_rows = tile_rows;
+    if (form.shared_a && form.columns_a)
+      shared_a(w, form).count_columns(w, of_group * form.m / unit_rows, form.m / unit_rows, form.held_k());
+    else if (form.shared_a)
+      shared_a(w, form).count_rows(w, of_group * form.m, form.m, row_chunks);
+    if (of_group == 0 && form.columns_b)
+      shared_b(w, form).count_columns(w, 0, form.n / unit_rows, form.k);
+    else if (of_group == 0)
+      shared_b(w, form).count_rows(w, 0, form.n, row_chunks * form.k / form.held_k());
   }
   // Registers after those of C: metadata, factors.
   const uint32_t *more(const MatrixForm &form) const {
@@ -116,11 +129,11 @@ void widen_operands(Warp &w, const Instruction *i, const MatrixForm &form, const
   auto put_a = [&](u32 r, const f32 *values) { scatter(form.a, r, values, a, form.held_k()); };
   auto put_b = [&](u32 r, const f32 *values) { scatter_transposed(form.b, r, values, b, form.n); };
   if (form.shared_a)
-    widen_shared(w, i, form.a_element, form.a, at.shared_a(w, i, form), w.index % 4 * form.m, put_a);
+    widen_shared(w, i, form.a_element, form.a, at.shared_a(w, form), w.index % 4 * form.m, put_a);
   else
     widen_registers(w, form.a_element, form.a, at.a, put_a);
   if (form.shared_b)
-    widen_shared(w, i, form.b_element, form.b, at.shared_b(w, i, form), 0, put_b);
+    widen_shared(w, i, form.b_element, form.b, at.shared_b(w, form), 0, put_b);
   else
     widen_registers(w, form.b_element, form.b, at.b, put_b);
   for (u32 k = 0; form.negated && k < form.m * form.held_k(); ++k)
@@ -202,8 +215,8 @@ void multiply_bits(Warp &w, const Instruction *i, const MatrixForm &form, const 
       scatter(f, t, lanes, matrix, words);
     }
   };
-  form.shared_a ? put_shared(form.a, at.shared_a(w, i, form), w.index % 4 * form.m, a) : put(form.a, at.a, a);
-  form.shared_b ? put_shared(form.b, at.shared_b(w, i, form), 0, b) : put(form.b, at.b, b);
+  form.shared_a ? put_shared(form.a, at.shared_a(w, form), w.index % 4 * form.m, a) : put(form.a, at.a, a);
+  form.shared_b ? put_shared(form.b, at.shared_b(w, form), 0, b) : put(form.b, at.b, b);
   for (u32 row = 0; row < form.m; ++row)
     for (u32 column = 0; column < form.n; ++column) {
       s32 sum = 0;
@@ -277,6 +290,8 @@ const Instruction *multiply(Warp &w, const Instruction *i) {
   if (form.of_warpgroup && w.index / 4 * 4 + 4 > w.launch->warps_per_block)
     fail(w, i, LaunchStatus::illegal_instruction, "wgmma by fewer than the four warps of a warpgroup", 0);
   Operands at(w, i, form);
+  if (form.of_warpgroup)
+    at.count_descriptors(w, form);
   if (form.of_warpgroup && w.block->pending) {
     at.memory_distance = w.block->cluster->distance_to_fenced(*w.block);
     defer_product(w, form, at.a, at.d, at.adds, [&w, &form, i, at] { perform(w, i, form, at); });

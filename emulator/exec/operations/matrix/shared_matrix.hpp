@@ -1,6 +1,8 @@
 // A matrix in shared memory that a descriptor of wgmma or tcgen05 names.
 #pragma once
 
+#include <algorithm>
+
 #include "exec/operations/shapes.hpp"
 
 namespace emulator::EMULATOR_ISA {
@@ -26,14 +28,11 @@ struct SharedMatrix {
         stride((descriptor >> 32 & 0x3fff) * chunk_bytes), swizzle_bytes(chunk_bytes),
         base(holder.shared_base), size(holder.shared_bytes), by_rows(rows) {}
   // wgmma: what is read is `from_memory` bytes away from shared memory.
-  SharedMatrix(Warp &w, const Instruction *i, u64 descriptor, bool rows, u64 from_memory)
-      : SharedMatrix(w, descriptor, rows) {
+  SharedMatrix(Warp &w, u64 descriptor, bool rows, u64 from_memory) : SharedMatrix(w, descriptor, rows) {
     distance = from_memory;
     static constexpr u32 widths[] = {16, 128, 64, 32};
     swizzle_bytes = widths[descriptor >> 62];
-    if (descriptor >> 49 & 7)
-      fail(w, i, LaunchStatus::illegal_instruction,
-           "a matrix descriptor with a base offset, which this driver has not", 0);
+    phase = (descriptor >> 49 & 7) * 128;
   }
 
   // tcgen05: of the block of `holder`, for the thread `lane` of w; what is read is `from_memory` bytes away
@@ -67,10 +66,23 @@ struct SharedMatrix {
            column % columns * swizzle_bytes;
   }
 
+  // The row of the pattern, whose bits begin at 128 bytes, chooses among the atoms of a row.
+  u64 swizzled(u64 address) const {
+    return address ^ ((address - phase) / (128 / atom_bytes) & (swizzle_bytes - atom_bytes));
+  }
+
+  // Counts what an instruction reads: rows of chunks, or units of rows column by column. Of 128
+  // bytes that follow each other, in pieces that the swizzle keeps together, those in the same four banks take
+  // turns.
+  void count_rows(Warp &w, u32 first, u32 rows, u32 chunks) const {
+    count(w, rows, chunks, [&](u32 row, u32 chunk) { return place_in_row(first + row, chunk); });
+  }
+  void count_columns(Warp &w, u32 first, u32 units, u32 columns) const {
+    count(w, columns, units, [&](u32 column, u32 unit) { return place_in_column(first + unit, column); });
+  }
+
   const void *find(const Warp &w, const Instruction *i, u64 place, u32 lane = 0) const {
-    u64 address = start + place;
-    // The row of the pattern, whose bits begin at 128 bytes, chooses among the atoms of a row.
-    address ^= (address - phase) / (128 / atom_bytes) & (swizzle_bytes - atom_bytes);
+    u64 address = swizzled(start + place);
     if (address + chunk_bytes > size)
       fail(w, i, LaunchStatus::illegal_address,
            "a matrix descriptor that reaches " + std::to_string(address + chunk_bytes) +
@@ -94,6 +106,26 @@ struct SharedMatrix {
       for (u32 r = 0; r < tile_rows; ++r)
         halves[r * tile_rows + k] = of_column[r];
     }
+  }
+
+private:
+  template <typename Place>
+  void count([[maybe_unused]] Warp &w, [[maybe_unused]] u32 lines, [[maybe_unused]] u32 pieces,
+             [[maybe_unused]] Place place) const {
+#ifndef EMULATOR_UNCOUNTED
+    w.counters->descriptors.bytes += u64{lines} * pieces * chunk_bytes;
+    u32 together = atom_bytes / chunk_bytes, at_once = tile_rows / together;
+    for (u32 piece = 0; piece < pieces; piece += together)
+      for (u32 line = 0; line < lines; line += at_once) {
+        u8 in_banks[tile_rows] = {};
+        for (u32 k = 0; k < tile_rows; ++k)
+          if (line + k / together < lines && piece + k % together < pieces) {
+            u64 address = start + place(line + k / together, piece + k % together);
+            ++in_banks[swizzled(address) / chunk_bytes % tile_rows];
+          }
+        w.counters->descriptors.wavefronts += *std::max_element(in_banks, in_banks + tile_rows);
+      }
+#endif
   }
 };
 

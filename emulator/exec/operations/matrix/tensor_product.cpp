@@ -174,6 +174,21 @@ struct Product {
                                         distances[of_block]);
   }
 
+  void count_descriptors() const {
+    u32 all_k = shape.k * (form.sparse ? 2 : 1), a_count = shape.a.count, b_count = shape.b.count;
+    for (u32 h = 0; h < block_count; ++h) {
+      u32 columns = shape.n / block_count;
+      if (!form.tensor_a && shape.columns_a)
+        matrix_of(h, Form::a).count_columns(w, 0, paths.rows / a_count, shape.k);
+      else if (!form.tensor_a)
+        matrix_of(h, Form::a).count_rows(w, 0, paths.rows, row_chunks);
+      if (shape.columns_b)
+        matrix_of(h, Form::b).count_columns(w, 0, (columns + b_count - 1) / b_count, all_k);
+      else
+        matrix_of(h, Form::b).count_rows(w, 0, columns, all_k / b_count);
+    }
+  }
+
   // Rows of A of one block, k elements each.
   void read_a(u32 of_block, f32 *a) const {
     u32 count = shape.a.count;
@@ -407,6 +422,7 @@ const Instruction *multiply_in_tensor_memory(Warp &w, const Instruction *i) {
   const Form &form = w.program->tensor_products[static_cast<size_t>(i->immediate)];
   for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
     Product product(w, i, form, first_lane(lanes));
+    product.count_descriptors();
     issue_in_order(w, product.thread, Track::tensor, {}, [product] { product.run(); });
     MatrixKind kind = form.kind == TensorKind::f16    ? MatrixKind::half
                       : form.kind == TensorKind::tf32 ? MatrixKind::tf32
