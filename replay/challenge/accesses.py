@@ -24,8 +24,8 @@ class Accesses:
 
 
 def accesses(path: Path, ranges: Runs, *, begins_with_copy: bool) -> Accesses:
-    """From what the CPU driver wrote down of a replay. ranges: captured memory. begins_with_copy: of the window, so that
-    what replay itself copies before it cannot be told from it, and counts as read. Raises EngineError."""
+    """From what the CPU driver wrote down of a replay. ranges: captured memory. begins_with_copy: of the window, so
+    that what replay itself copies before it cannot be told from it, and counts as read. Raises EngineError."""
     read, first, written = runs_of(()), runs_of(()), runs_of(())
     launched = False
     for item in events(path):
