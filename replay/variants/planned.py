@@ -100,10 +100,11 @@ class KeptPlans:
         driver: Driver,
         ordinal: int,
         progress: Callable[[str], None] = lambda text: None,
+        untrusted: bool = False,
     ) -> Plan:
-        key = variant, driver, ordinal
+        key = variant, driver, ordinal, untrusted
         if key not in self._plans:
-            self._plans[key] = plan_of(variant, reader, driver, ordinal, progress)
+            self._plans[key] = plan_of(variant, reader, driver, ordinal, progress, untrusted)
         return self._plans[key]
 
 
