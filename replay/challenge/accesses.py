@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Accesses:
-    """read: all that is read. read_first: before the window has written it, as far as can be told; what one kernel both
-    reads and writes is. written: all that is written."""
+    """read: all that kernels read. read_first: before the window has written it, as far as can be told; what one kernel
+    both reads and writes is. written: all that is written."""
 
     read: Runs
     read_first: Runs
     written: Runs
 
 
-def accesses(path: Path, *, begins_with_copy: bool) -> Accesses:
-    """From what the CPU driver wrote down of a replay. begins_with_copy: of the window, so that what replay itself
-    copies before it cannot be told from it, and counts as read. Raises EngineError."""
+def accesses(path: Path, ranges: Runs, *, begins_with_copy: bool) -> Accesses:
+    """From what the CPU driver wrote down of a replay. ranges: captured memory. begins_with_copy: of the window, so
+    that what replay itself copies before it cannot be told from it, and counts as read. Raises EngineError."""
     read, first, written = runs_of(()), runs_of(()), runs_of(())
     launched = False
     for item in events(path):
@@ -41,7 +41,8 @@ def accesses(path: Path, *, begins_with_copy: bool) -> Accesses:
             begin, size = item["awaited"]
             sources, targets = runs_of([[begin, begin + size]]), runs_of(())
         first = runs_of([first, without(sources, written)])
-        read, written = runs_of([read, sources]), runs_of([written, targets])
+        read = runs_of([read, sources]) if "kernel" in item else read
+        written = runs_of([written, without(targets, without(targets, ranges))])
     return Accesses(read, first, written)
 
 

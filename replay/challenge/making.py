@@ -19,8 +19,9 @@ from replay.redaction.proof import Prover
 from replay.redaction.taint.words import Touches
 from replay.run.challenge import Challenge
 from replay.run.parent import RunOptions
+from replay.run.touched import runs_of
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Call, all_of
+from replay.snapshot.schema import Call, Range, all_of
 from replay.snapshot.windows import choose_window
 
 if TYPE_CHECKING:
@@ -103,11 +104,14 @@ class _Making:
     def _accesses(self, touched: Path) -> Accesses:
         with SnapshotReader(self._path) as reader:
             choose_window(reader, self._options.window)
+            ranges = runs_of(
+                [[item.address, item.address + item.size_bytes]] for item in all_of(reader, Range)
+            )
             calls = (call for call in all_of(reader, Call) if call.section == "window")
             rows = (by_symbol().get(call.function) for call in calls)
             works = (row for row in rows if row is not None and (row.work or row.effect in _LAUNCHES))
             first = next(works, None)
-        return accesses(touched, begins_with_copy=first is not None and first.work == Work.COPY)
+        return accesses(touched, ranges, begins_with_copy=first is not None and first.work == Work.COPY)
 
 
 def _bytes(runs: Runs) -> int:

@@ -12,6 +12,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+from replay.engine.challenge.bound import SLACK, bound_of, cache_bytes, memory_rate
 from replay.engine.challenge.poison import Poison
 from replay.engine.challenge.varied import Varied
 from replay.engine.checking.comparing import Comparing
@@ -19,8 +20,9 @@ from replay.engine.checking.verified import Verified
 from replay.engine.checking.verifying import Verifier
 from replay.engine.session import Session
 from replay.outputs.comparison import BufferComparison
+from replay.results.run.timing import Timing
 from replay.results.run.trust import Trust, TrustCheck, TrustFinding
-from replay.text import number
+from replay.text import duration, number
 from replay.timing.sampler import Measurable, Sample
 
 CHEAP_BYTES = 4 << 20  # of outputs: so many are compared after every timed run
@@ -38,6 +40,7 @@ class Challenges:
         self._poison: Poison | None = None
         self._now: Varied | None = None  # whose inputs are there
         self.findings: list[TrustFinding] = []
+        self._bound_ns: float | None = None
         self._samples = self._checked = self._varied_samples = self._tried = 0
 
     @property
@@ -149,6 +152,36 @@ class Challenges:
         self._session.run_window()
         self._session.synchronize()
 
+    def judge_times(self, cold: Timing | None, hot: Timing | None, launches: int, *, emulated: bool) -> None:
+        """Whether the window was faster than it can be. launches: of one run."""
+        if self.request is None:
+            return
+        read, written = self.request["read_bytes"], self.request["written_bytes"]
+        driver, device = self._session.driver, self._session.device
+        rate = memory_rate(driver, device)
+        for timing in (cold, hot):
+            if timing is None or timing.gpu is None or not (rate or emulated):
+                continue
+            found = bound_of(
+                read, written, rate, cache_bytes(driver, device, emulated=emulated), cold=timing is cold,
+                launches=launches if emulated else 0,
+            )  # fmt: skip
+            if timing is cold or cold is None:
+                self._bound_ns = found.certain_ns
+            median_ns, where = timing.gpu.median_ns, f"{timing.mode} caches"
+            if median_ns < SLACK * found.certain_ns:
+                self.findings.append(TrustFinding(
+                    "bound", f"{duration(median_ns)} is less than the {duration(found.certain_ns)} that the device "
+                    f"needs to write {number(written, 'byte')} of outputs", where,
+                ))  # fmt: skip
+            elif median_ns < SLACK * found.likely_ns:
+                self.findings.append(TrustFinding(
+                    "bound", f"{duration(median_ns)} is less than the {duration(found.likely_ns)} that the device "
+                    f"needs to read the {number(read, 'byte')} that the captured kernels read, and write the outputs",
+                    where,
+                    grave=False,
+                ))  # fmt: skip
+
     def facts(self, timed: bool) -> Trust | None:
         """For the result. timed: whether anything was."""
         if self.request is None:
@@ -165,6 +198,10 @@ class Challenges:
         if timed:
             text = f"outputs of {self._checked} of {number(self._samples, 'timed run')} were compared, drawn by lot"
             checks.append(TrustCheck("samples", self._checked > 0, text))
+        if timed:
+            text = "" if self._bound_ns is not None else "the driver does not say how fast its memory is"
+            text = text or "times were compared with the least that the traffic of memory takes"
+            checks.append(TrustCheck("bound", self._bound_ns is not None, text))
         if self._varied or "inputs" in left_out:
             text = left_out.get("inputs", "")
             if self._varied:
@@ -177,7 +214,7 @@ class Challenges:
         return Trust(
             checks=checks, findings=self.findings, poisoned_bytes=poisoned, checked_samples=self._checked,
             varied_inputs=self._tried, varied_bytes=self.request["varied_bytes"] if self._varied else 0,
-            varied_samples=self._varied_samples,
+            varied_samples=self._varied_samples, bound_ns=self._bound_ns,
         )  # fmt: skip
 
 

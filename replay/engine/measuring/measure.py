@@ -17,6 +17,7 @@ from replay.engine.driver import DriverFailure
 from replay.engine.execution.lanes import is_launch
 from replay.engine.measuring.bracket import OF_NO_CALL, Bracket
 from replay.engine.measuring.hold import LIMIT_S, Hold
+from replay.engine.measuring.leftovers import Leftovers
 from replay.engine.measuring.stamps import AFTER, BEFORE, ClockStamps, nominal_clock_mhz
 from replay.engine.measuring.stamps import COMMANDS as STAMP_COMMANDS
 from replay.engine.session import ATTRIBUTE_L2_BYTES, Session, Submittable
@@ -70,6 +71,7 @@ class WindowSampler:
         self._flush: list[tuple[int, int, int]] = []  # captured context, address, bytes
         self.flush_reason = self._prepare_flush(emulated)
         self._restore_ns: list[int] = []
+        self._leftovers = self._prepare_leftovers(emulated)
         self.hold_reason = self._why_no_hold(emulated)
         if not self.hold_reason:
             self.hold_reason = self._prepare_hold()
@@ -92,6 +94,9 @@ class WindowSampler:
         self._session.synchronize()
         self._restore_ns.append(time.perf_counter_ns() - begin_ns)
         self._session.disturb()
+        if self._leftovers is not None:
+            self._leftovers.clear()
+            self._session.synchronize()
         if flush and self._flush:
             for context, address, size in self._flush:
                 self._session.translation.contexts.be_in(context)
@@ -263,6 +268,13 @@ class WindowSampler:
             return f"the driver cannot hold a stream ({error.what})"
         self._hold = hold
         return ""
+
+    def _prepare_leftovers(self, emulated: bool) -> Leftovers | None:
+        """None where a run leaves none: the kernels are the captured ones, and the CPU driver keeps nothing."""
+        if emulated or not self._session.program.varied:
+            return None
+        self._session.use_main_context()
+        return Leftovers(self._driver, self._session.device)
 
     def _prepare_flush(self, emulated: bool) -> str:
         """A buffer on each device that the window works on. Returns the reason why caches are not flushed."""

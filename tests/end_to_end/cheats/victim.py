@@ -62,13 +62,12 @@ def outputs(x: numpy.ndarray, order: numpy.ndarray) -> numpy.ndarray:
     return found.astype("f4")
 
 
-def write_snapshot(path: Path, *, before: str = "zeros", x: numpy.ndarray | None = None) -> Path:
+def write_snapshot(path: Path, *, before: str = "zeros", neighbour: bool = False) -> Path:
     """before: what y holds when the window begins: "zeros", "garbage", or "outputs", as in an application that has
-    launched the kernel before."""
+    launched the kernel before. neighbour: another buffer has the outputs, too, 16 MiB behind y."""
     random = numpy.random.default_rng(7)
-    if x is None:
-        x = random.uniform(-0.9, 0.9, COUNT).astype("f4")
-        x[::4] = 0
+    x = random.uniform(-0.9, 0.9, COUNT).astype("f4")
+    x[::4] = 0
     order = random.permutation(COUNT).astype("u4")
     after = outputs(x, order).tobytes()
     held = {"zeros": bytes(4 * COUNT), "outputs": after, "garbage": random.bytes(4 * COUNT)}[before]
@@ -79,6 +78,8 @@ def write_snapshot(path: Path, *, before: str = "zeros", x: numpy.ndarray | None
         factory.range(ORDER, order.tobytes(), order.tobytes()),
         factory.range(Y, held, after),
     ]
+    if neighbour:
+        factory.range(Y + (16 << 20), after, after)
     grid = COUNT // BLOCK
     launch = factory.launch(struct.pack("<QQQI", X, ORDER, Y, COUNT), SLOTS, grid, BLOCK)
     words = b"".join(struct.pack("<QQII", 8 * at, 0, item.id, 0) for at, item in enumerate(ranges))
