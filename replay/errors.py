@@ -120,5 +120,9 @@ class EngineError(ReplayError):
     """A snapshot could not be placed, loaded or executed on the driver that was chosen."""
 
 
+class CancelledError(ReplayError):
+    """A request was given up before it had an answer, such as that of a client that left."""
+
+
 class WorkerError(EngineError):
     """The worker process of a replay died, hung, or could not be started."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from types import FrameType
+
+from replay.errors import CancelledError
 
 
 class _State:
@@ -74,6 +77,27 @@ def check() -> None:
     if _State.pending:
         _State.pending = False
         raise KeyboardInterrupt
+
+
+_thread = threading.local()
+
+
+@contextlib.contextmanager
+def cancellable(asked: Callable[[], bool]) -> Iterator[None]:
+    """What this thread does in here may be cancelled by another one. asked: whether that was asked for; looked at often
+    where something is waited for."""
+    _thread.asked = asked
+    try:
+        yield
+    finally:
+        del _thread.asked
+
+
+def check_cancelled() -> None:
+    """A place where the work of a thread may end. Raises CancelledError if that was asked for."""
+    asked = getattr(_thread, "asked", None)
+    if asked is not None and asked():
+        raise CancelledError("nobody waits for the answer any more", where="the request")
 
 
 @contextlib.contextmanager

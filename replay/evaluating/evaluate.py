@@ -18,7 +18,7 @@ from replay.compare.replayed import Replay, SideOptions, compare_windows
 from replay.compare.rounds import RoundLimits
 from replay.compare.sides import SnapshotWindow, windows_at
 from replay.drivers import find_driver
-from replay.errors import EngineError, ErrorPrinted, ReplayError, UsageError
+from replay.errors import CancelledError, EngineError, ErrorPrinted, ReplayError, UsageError
 from replay.evaluating.hints import hint
 from replay.evaluating.moved import figures, made_of, moved
 from replay.outputs.wording import difference_lines, finding
@@ -111,6 +111,8 @@ class Judge:
             found, counted = _with_counters(found, captured, checked)
             if found.correct:
                 found = self._timed(found, challenged, variant, limits, run, progress)
+        except CancelledError:
+            raise
         except ReplayError as error:
             failed = ErrorPrinted(int(error.exit_code), type(error).__name__, error.what, error.where, error.next,
                                   error.details[:DETAILS_CHARACTERS])  # fmt: skip

@@ -29,6 +29,7 @@ T = TypeVar("T")
 _RANGE = "replay.capture"  # the selection is bounded by ranges of this name, of which NVTX knows nothing
 _NEVER_AGAIN = LAST_LAUNCH // 2  # launches from one window to the next: the process goes on with none
 _VARIABLES = ("REPLAY_CAPTURE_KERNEL", "REPLAY_CAPTURE_LAUNCH", "REPLAY_CAPTURE_EACH")
+_ranges: list[Path] = []  # that this process has captured
 _HOW = (
     "call replay.launch_under_shim() at the beginning of the program, before anything uses CUDA "
     "(with pytest: --replay-capture)"
@@ -84,12 +85,13 @@ class Captured:
 
 @contextmanager
 def capture(
-    path: str | os.PathLike[str], kernel: str | None = None, launch: int | None = None
+    path: str | os.PathLike[str], kernel: str | None = None, launch: int | tuple[int, int] | None = None
 ) -> Iterator[Captured]:
     """Capture what the block launches into the snapshot `path`, which is there when the block has ended.
 
-    kernel: a regular expression over names of kernels. launch: which of the launches that match, from 1; the first
-    where only `kernel` is given. Neither: everything that the block does. Outside of the block nothing is captured; a
+    kernel: a regular expression over names of kernels. launch: which of the launches that match, from 1, or the first
+    and the last of several, as (2, 5), which is the last block of a process; the first where only `kernel` is given.
+    Neither: everything that the block does. Outside of the block nothing is captured; a
     block that raises an exception leaves no snapshot.
 
     Raises CaptureError when the process does not run under the shim (`launch_under_shim`), inside another such block,
@@ -100,8 +102,9 @@ def capture(
     output = Path(path)
     if kernel is not None:
         check_expression(kernel)
-    if launch is not None and launch < 1:
-        raise UsageError("launches are counted from 1", where=f"launch={launch}")
+    first, last = (launch, launch) if isinstance(launch, int) else launch or (1, 1)
+    if not 1 <= first <= last:
+        raise UsageError("launches are counted from 1, the first before the last", where=f"launch={launch}")
     if not is_under_shim():
         raise CaptureError(
             "this process does not run under the shim of replay", where="replay.capture", next=_HOW
@@ -114,10 +117,18 @@ def capture(
         os.environ.pop(name, None)
     os.environ["REPLAY_CAPTURE_EACH"] = str(_NEVER_AGAIN)
     if kernel is not None or launch is not None:
-        os.environ["REPLAY_CAPTURE_LAUNCH"] = f"{launch or 1}-{LAST_LAUNCH}"
+        os.environ["REPLAY_CAPTURE_LAUNCH"] = f"{first}-{LAST_LAUNCH if first == last else last}"
+        if first < last:  # one window of all, after which the shim records no more
+            _ranges.append(output)
+            del os.environ["REPLAY_CAPTURE_EACH"]
         if kernel is not None:
             os.environ["REPLAY_CAPTURE_KERNEL"] = kernel
     before = begin()
+    if not before and _ranges:
+        raise CaptureError(
+            "a range of launches was captured, which ends the capture of a process", where=_ranges[-1],
+            next="capture a range last, or its launches one by one",
+        )  # fmt: skip
     if not before:
         raise CaptureError(
             "no window can be opened now", where="replay.capture",
@@ -127,7 +138,7 @@ def capture(
         yield Captured(output)
     finally:
         windows = end()
-    chosen = Selection(kernel or "", launch or 1, launch or 1, whole_range=kernel is None and launch is None)
+    chosen = Selection(kernel or "", first, last, whole_range=kernel is None and launch is None)
     if windows < before:
         raise CaptureError(f"nothing was launched in the block that matches {chosen}", where="replay.capture")
     _write(Path(os.environ["REPLAY_CAPTURE_DIRECTORY"]), output, f"replay.capture {chosen}".rstrip())

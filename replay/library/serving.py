@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from replay import errors
+from replay import errors, interrupts
 from replay.errors import FileError, FormatError, LimitError, ReplayError, UsageError, VersionError
 from replay.library.evaluating import Evaluation
 from replay.library.found import Found
@@ -41,6 +41,7 @@ VERSION = 1
 MAXIMUM_REQUEST_BYTES = 1 << 20
 MAXIMUM_ANSWER_BYTES = 256 << 20
 MAXIMUM_CLIENTS = 32
+_LOOK_S = 0.1  # between looks at whether the client is still there
 _LENGTH = struct.Struct(">I")
 _NAMES = "surrogateescape"  # a name of a file may be no UTF-8
 # What a client may not say for the server's user: where files are written, that the worker is not confined, and what
@@ -50,7 +51,7 @@ _NO_PATH = ("driver", "ptxas")
 
 
 _Answer = queue.SimpleQueue[dict[str, Any]]
-_Job = tuple[dict[str, Any], _Answer]
+_Job = tuple[dict[str, Any], _Answer, threading.Event]
 
 
 def send(connection: socket.socket, value: dict[str, Any]) -> None:
@@ -117,9 +118,11 @@ class Server:
         other: processes that it starts end with it."""
         threading.Thread(target=self._accept, daemon=True).start()
         while (job := self._jobs.get()) is not None:
-            request, answer = job
+            request, answer, left = job
             try:
-                answer.put({"version": VERSION, "result": self._done(request)})
+                with interrupts.cancellable(left.is_set):
+                    interrupts.check_cancelled()
+                    answer.put({"version": VERSION, "result": self._done(request)})
             except ReplayError as error:
                 answer.put(_failure(error))
             except Exception as error:
@@ -168,8 +171,9 @@ class Server:
                     if request is None:
                         return
                     answer: _Answer = queue.SimpleQueue()
-                    self._jobs.put((request, answer))
-                    send(connection, answer.get())
+                    left = threading.Event()
+                    self._jobs.put((request, answer, left))
+                    send(connection, _awaited(answer, connection, left))
         finally:
             self._clients.release()
 
@@ -224,6 +228,24 @@ def _text(request: dict[str, Any], field: str) -> str:
     if not isinstance(value, str):
         raise UsageError("is a text", where=field)
     return value
+
+
+def _awaited(answer: _Answer, connection: socket.socket, left: threading.Event) -> dict[str, Any]:
+    """The answer. Where the client leaves before it has come, `left` is set."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return answer.get(timeout=_LOOK_S)
+        if not left.is_set() and _has_left(connection):
+            left.set()
+
+
+def _has_left(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _listening(at: Path) -> socket.socket:

@@ -7,13 +7,15 @@ import fcntl
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from replay import interrupts
 from replay.drivers import find_driver
-from replay.errors import FileError, UsageError
+from replay.errors import FileError, UsageError, WorkerError
 from replay.evaluating.evaluate import Judge
 from replay.library.evaluating import DEFAULT_EFFECT, Evaluation, candidate_at, limits_of
 from replay.library.options import PathLike, RunChoices, run_options
@@ -34,6 +36,10 @@ _OF_TIMING = (
     "caches",
     "serialize",
 )  # defaults that a replay without timing has not
+
+
+MAXIMUM_WAIT_S = 1800.0  # for another session on the device
+_LOOK_S = 0.02
 
 
 class Session:
@@ -92,7 +98,7 @@ class Session:
     @contextlib.contextmanager
     def _turn(self, options: RunOptions, progress: Progress | None) -> Iterator[Progress]:
         """The one replay of this session, and of its device."""
-        with self._lock, followed(progress) as show, one_at_a_time(options):
+        with self._lock, followed(progress) as show, one_at_a_time(options, show):
             if self._closed:
                 raise UsageError("the session is closed", where=self.path, next="begin another one")
             yield show
@@ -127,8 +133,9 @@ class Session:
 
 
 @contextlib.contextmanager
-def one_at_a_time(options: RunOptions) -> Iterator[None]:
-    """Of this user's sessions on one driver and device. Others wait."""
+def one_at_a_time(options: RunOptions, say: Progress = lambda text: None) -> Iterator[None]:
+    """Of this user's sessions on one driver and device. Others wait, and say so. Raises WorkerError where another one
+    holds the device for too long, CancelledError."""
     driver = find_driver(options.variant.driver or options.driver)
     device = options.device if options.variant.device is None else options.variant.device
     folder = Path(tempfile.gettempdir()) / f"replay-sessions-{os.getuid()}"
@@ -141,7 +148,24 @@ def one_at_a_time(options: RunOptions) -> Iterator[None]:
     except OSError as error:
         raise FileError.of(error, folder) from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        begin_s = time.monotonic()
+        while not _taken(lock):
+            interrupts.check_cancelled()
+            say(f"waiting for another session on device {device}")
+            if time.monotonic() - begin_s > MAXIMUM_WAIT_S:
+                raise WorkerError(
+                    f"another session has held this device for {MAXIMUM_WAIT_S:g} s", where=f"device {device}",
+                    next="end it, or choose another --device",
+                )  # fmt: skip
+            time.sleep(_LOOK_S)
         yield
     finally:
         os.close(lock)
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

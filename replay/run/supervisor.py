@@ -199,6 +199,7 @@ class WorkerProcess:
                 left_s = self.timeout_s - (time.monotonic() - last_sign_s)
                 if left_s <= 0:
                     raise self._hung()
+                interrupts.check_cancelled()
                 if held := memory.exceeded():
                     raise self._too_large(held, memory.limit_bytes)
                 for key, _ in selector.select(min(left_s, SAMPLE_INTERVAL_S)):

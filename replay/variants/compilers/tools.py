@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
+import threading
+import time
 from collections.abc import Sequence
+from typing import IO
 
+from replay import interrupts
 from replay.errors import EngineError
 from replay.records import dataclass
 
 TIMEOUT_S = 900
 SHOWN_LOG_LINES = 20
+MAXIMUM_SAID_BYTES = 4 << 20  # of each of its streams
+_LOOK_S, _READ_S = 0.01, 5.0
 _SHOWN_LINE = 300
 
 
@@ -40,13 +49,44 @@ class BuildError(EngineError):
 
 
 def run_tool(command: Sequence[str], timeout_s: float = TIMEOUT_S) -> Ran:
-    """Raises EngineError when it cannot be started or does not end."""
+    """Nothing of its process group is left afterwards, and of what it says the beginning is kept. Raises EngineError
+    when it cannot be started or does not end, CancelledError."""
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        raise EngineError(f"did not end within {timeout_s:g} s", where=command[0]) from None
     except OSError as error:
         raise EngineError(f"cannot be started ({error.strerror})", where=command[0]) from None
-    return Ran(done.returncode, done.stderr.decode("utf-8", "replace"), done.stdout)
+    said = bytearray(), bytearray()
+    streams = process.stdout, process.stderr
+    readers = [
+        threading.Thread(target=_read, args=pair, daemon=True) for pair in zip(streams, said, strict=True)
+    ]
+    deadline_s = time.monotonic() + timeout_s
+    try:
+        for reader in readers:
+            reader.start()
+        # Not reaped before its group is ended: its number is nobody else's until then.
+        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            interrupts.check_cancelled()
+            if time.monotonic() > deadline_s:
+                raise EngineError(f"did not end within {timeout_s:g} s", where=command[0])
+            time.sleep(_LOOK_S)
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for reader in readers:
+            reader.join(_READ_S)
+    return Ran(process.returncode, bytes(said[1]).decode("utf-8", "replace"), bytes(said[0]))
+
+
+def _read(stream: IO[bytes], said: bytearray) -> None:
+    """All that comes is taken, so that the tool does not wait."""
+    with stream, contextlib.suppress(OSError, ValueError):
+        while data := os.read(stream.fileno(), 1 << 16):
+            said += data[: max(0, MAXIMUM_SAID_BYTES - len(said))]

@@ -29,7 +29,9 @@ def test_the_launch_that_was_asked_for_is_captured(inside: tuple[Path, dict[str,
     assert said["all"] == "['scale', 'other']"
     assert said["other"] == "['other']"
     assert said["once"] == "True"
-    for name in ("second", "all", "other", "once"):
+    assert said["range"] == "[3, 5]"
+    assert "a range of launches was captured" in said["after"]
+    for name in ("second", "all", "other", "once", "range"):
         result = library.open(folder / f"{name}.rsnap").run(driver=DRIVER, timing=False)
         assert result.outputs.verdict in ("match", "not_compared" if name == "other" else "match"), name
     factor = library.open(folder / "second.rsnap").launches[0].parameters
@@ -43,7 +45,7 @@ def test_what_cannot_be_captured_is_said(inside: tuple[Path, dict[str, str]]) ->
     assert said["raises"] == "of the program"
     assert "one such block cannot be inside another" in said["nested"]
     assert sorted(path.name for path in folder.iterdir()) == [
-        "all.rsnap", "once.rsnap", "other.rsnap", "second.rsnap",
+        "all.rsnap", "once.rsnap", "other.rsnap", "range.rsnap", "second.rsnap",
     ]  # fmt: skip
 
 

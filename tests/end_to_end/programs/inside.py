@@ -83,4 +83,14 @@ once()
 size = (folder / "once.rsnap").stat().st_mtime_ns
 once()
 print("once", (folder / "once.rsnap").stat().st_mtime_ns == size)
+with replay.capture(folder / "range.rsnap", kernel="scale", launch=(2, 3)):
+    for factor in (1, 3, 5, 7):
+        launch("scale", factor)
+launches = replay.open(folder / "range.rsnap").launches
+print("range", [item.parameters[1].integer for item in launches])
+try:
+    with replay.capture(folder / "after.rsnap"):
+        launch("scale", 2)
+except replay.errors.CaptureError as error:
+    print("after", error)
 sys.exit(7)

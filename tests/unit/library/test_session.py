@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,9 +18,13 @@ import msgpack
 import pytest
 
 import replay
+from replay import interrupts
+from replay.library import session
+from replay.library.options import run_options
 from replay.library.serving import MAXIMUM_CLIENTS, VERSION, Client, Server, receive
-from replay.library.session import Session
+from replay.library.session import Session, one_at_a_time
 from replay.run import template
+from replay.variants.compilers.tools import MAXIMUM_SAID_BYTES, run_tool
 
 from ..engine.worker.test_confinement import attempts
 from ..engine.worker.test_confinement import pytestmark as needs_landlock
@@ -335,3 +340,53 @@ def test_a_client_too_many_is_told_so(server: Path) -> None:
         for _ in range(3):
             with Client(server, 30) as client, pytest.raises(replay.errors.LimitError, match="32 clients"):
                 client.list()
+
+
+def test_a_client_that_leaves_cancels_its_request(server: Path, candidates: dict[str, str]) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(server))
+        choices = {"swap": {"increment": candidates["for_ever"]}, "timeout_s": 1000}
+        asked = {"version": 1, "do": "run", "snapshot": "increment.rsnap", "choices": choices}
+        connection.sendall(framed(asked))
+        time.sleep(1)
+    with Client(server, 100) as client:  # long before the replay of the first would end
+        assert client.run("increment.rsnap")["verification"]["verdict"] == "match"
+
+
+def test_a_second_session_on_a_device_waits_and_says_so(
+    increment_snapshot: Path, emulator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = run_options(driver=emulator)
+    steps: list[str] = []
+    with replay.open(increment_snapshot).session(driver=emulator, timing=False) as waiting:
+        with one_at_a_time(options):
+            thread = threading.Thread(target=lambda: waiting.run(progress=steps.append))
+            thread.start()
+            while not steps:
+                time.sleep(0.01)
+            assert steps[0] == "waiting for another session on device 0"
+            assert thread.is_alive()
+        thread.join(60)
+        assert not thread.is_alive()
+        assert len(set(steps)) > 1
+        monkeypatch.setattr(session, "MAXIMUM_WAIT_S", 0.0)
+        with (
+            one_at_a_time(options),
+            pytest.raises(replay.errors.WorkerError, match="another session has held"),
+        ):
+            waiting.run()
+
+
+def test_what_a_compiler_says_and_starts_is_bounded() -> None:
+    says = "import os; [os.write(2, b'x' * (1 << 20)) for _ in range(100)]"
+    ran = run_tool([sys.executable, "-c", says])
+    assert (ran.status, len(ran.log)) == (0, MAXIMUM_SAID_BYTES)
+    begin_s = time.monotonic()
+    starts = "import subprocess; print(subprocess.Popen(['sleep', '1000']).pid)"
+    left = run_tool([sys.executable, "-c", starts]).output.decode().strip()
+    assert not Path(f"/proc/{left}").exists() or "State:\tZ" in Path(f"/proc/{left}/status").read_text()
+    with pytest.raises(replay.errors.EngineError, match="did not end within"):
+        run_tool(["sleep", "1000"], 1.0)
+    assert time.monotonic() - begin_s < 60
+    with interrupts.cancellable(lambda: True), pytest.raises(replay.errors.CancelledError):
+        run_tool(["sleep", "1000"])
