@@ -2,12 +2,12 @@
 
     python benchmarks/emulator.py [--rounds N] [--unchecked DIR] [--uncounted DIR] [--output FILE.json]
 
-The kernels are emulator/kernels.ptx and warpgroups.ptx (from kernels.cu and warpgroups.cu), the loops emulator/loops.c,
-compiled by cc -O2 for this processor. Rounds of {kernel, loop} alternate in one process; times are CPU time of the
-thread, the least of all rounds counts, because whatever else runs on the machine only ever adds to it. A lane-operation
-is one PTX instruction of one thread, as the driver counts it. Two cores are compared in wall time, so the machine must
-be idle for that figure; beside it is what two cores give the plain loop. Loading a module is compared with a loop that
-counts the words of its text.
+The kernels are emulator/kernels.ptx, warpgroups.ptx and tensor_memory.ptx (from the .cu beside them), the loops
+emulator/loops.c, compiled by cc -O2 for this processor; where Triton is installed, attention of Triton's as well.
+Rounds of {kernel, loop} alternate in one process; times are CPU time of the thread, the least of all rounds counts,
+because whatever else runs on the machine only ever adds to it. A lane-operation is one PTX instruction of one thread,
+as the driver counts it. Two cores are compared in wall time, so the machine must be idle for that figure; beside it is
+what two cores give the plain loop. Loading a module is compared with a loop that counts the words of its text.
 --unchecked names a build of the driver without bounds checks (cmake -DREPLAY_EMULATOR_UNCHECKED=ON), --uncounted one
 without counters of memory accesses (-DREPLAY_EMULATOR_UNCOUNTED=ON); they are made for this comparison and never
 installed. REPLAY_TEST_EMULATOR_DIR names another build than the installed package's.
@@ -37,7 +37,9 @@ sys.path.append(str(Path(__file__).resolve().parent))  # which PYTHONSAFEPATH le
 from figures import Figure, finish  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
-KERNELS, WARPGROUPS = (HERE / "emulator" / name for name in ("kernels.ptx", "warpgroups.ptx"))
+KERNELS, WARPGROUPS, TENSOR_MEMORY = (
+    HERE / "emulator" / f"{name}.ptx" for name in ("kernels", "warpgroups", "tensor_memory")
+)
 TARGETS: dict[str, tuple[str, float]] = {
     "fma_chain": ("at least, G lane-operations/s", 4.0),
     "saxpy": ("at least, G lane-operations/s", 1.0),
@@ -48,6 +50,9 @@ TARGETS: dict[str, tuple[str, float]] = {
     # A quarter of the 0.22 s that the product of floats took when it was the only one.
     "matmul_half_warpgroup_s": ("at most, s", 0.055),
     "matmul_bytes_warpgroup_s": ("at most, s", 0.055),
+    "matmul_half_tensor_s": ("at most, s", 0.055),
+    "matmul_bytes_tensor_s": ("at most, s", 0.055),
+    "attention_s": ("at most, s on two cores", 10.0),
     "two_cores": ("at least, times as fast", 1.8),
     "checks": ("at most, share of the time", 0.10),
     "counters": ("at most, share of the time", 0.10),
@@ -117,7 +122,11 @@ class Case:
 
 
 def cases(driver: Driver, loops: ctypes.CDLL) -> list[Case]:
-    module, warpgroups = (driver.module(file.read_bytes()) for file in (KERNELS, WARPGROUPS))
+    module, warpgroups, tensor = (
+        # The device is of one architecture, and has the instructions of all.
+        driver.module(file.read_bytes().replace(b".target sm_100a", b".target sm_90a"))
+        for file in (KERNELS, WARPGROUPS, TENSOR_MEMORY)
+    )
     integer, real = ctypes.c_int32, ctypes.c_float
     made: list[Case] = []
 
@@ -129,7 +138,8 @@ def cases(driver: Driver, loops: ctypes.CDLL) -> list[Case]:
         loop: list[Any],
         loop_name: str = "",
     ) -> None:
-        function = driver.function(warpgroups if name.endswith("warpgroup") else module, name)
+        holder = {"warpgroup": warpgroups, "tensor": tensor}.get(name.rpartition("_")[2], module)
+        function = driver.function(holder, name)
         made.append(
             Case(
                 name,
@@ -183,10 +193,10 @@ def cases(driver: Driver, loops: ctypes.CDLL) -> list[Case]:
     raw_bytes = bytes(k % 251 for k in range(n))
     few = driver.memory(raw_bytes)
     for name, data, values in (("matmul_half", halves, raw), ("matmul_bytes", few, raw_bytes)):
-        for variant in ("", "_warpgroup"):
+        for variant, tile in (("", 64), ("_warpgroup", 64), ("_tensor", 128)):
             add(
                 name + variant,
-                (side // 64, side // 64),
+                (side // tile, side // tile),
                 (128, 1),
                 [address(data), address(data), address(z), integer(side)],
                 [values, values, host, integer(side)],
@@ -309,6 +319,15 @@ def measure_load(rounds: int, loops: Path) -> dict[str, float]:
     return {"cpu_s": min(load_s), "loop_s": min(loop_s), "bytes": len(ptx)}
 
 
+def measure_attention(rounds: int, loops: Path) -> dict[str, float]:
+    """Empty where Triton is not installed."""
+    try:
+        import attention
+    except ImportError:
+        return {}
+    return attention.measure(Driver(emulator_folder()), ctypes.CDLL(str(loops)), rounds)
+
+
 def in_process(what: str, rounds: int, loops: Path, folder: Path, threads: int = 1, only: str = "") -> Any:
     """Settings of the driver are read once a process, so each measurement has its own."""
     environment = {
@@ -317,6 +336,11 @@ def in_process(what: str, rounds: int, loops: Path, folder: Path, threads: int =
         "REPLAY_EMULATOR_THREADS": str(threads),
         "REPLAY_EMULATOR_QUIET": "1",
     }
+    if what == "attention":
+        from replay.drivers import find_driver
+        from replay.stacks import environment as of_stacks
+
+        environment |= of_stacks(environment, find_driver(str(folder)))
     if what == "counts":
         environment["REPLAY_EMULATOR_COUNTERS"] = str(loops.with_name("counters.json"))
     command = [sys.executable, __file__, "--measure", what, "--rounds", str(rounds), "--loops", str(loops)]
@@ -344,7 +368,9 @@ def main() -> int:
     parser.add_argument("--uncounted", type=Path, metavar="DIR", help="a build without counters of memory")
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--only", default="", help="one kernel alone")
-    parser.add_argument("--measure", choices=["cases", "counts", "cores", "load"], help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--measure", choices=["cases", "counts", "cores", "load", "attention"], help=argparse.SUPPRESS
+    )
     parser.add_argument("--loops", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure == "cases":
@@ -358,6 +384,9 @@ def main() -> int:
         return 0
     if options.measure == "load":
         print(json.dumps(measure_load(options.rounds, options.loops)))
+        return 0
+    if options.measure == "attention":
+        print(json.dumps(measure_attention(options.rounds, options.loops)))
         return 0
     folder = emulator_folder()
     if not (folder / "libcuda.so.1").exists():
@@ -373,9 +402,10 @@ def main() -> int:
             check=True,
         )
         rounds = options.rounds
-        found = in_process("cases", rounds, loops, folder, only=options.only)
+        with_cases = options.only != "attention"
+        found = in_process("cases", rounds, loops, folder, only=options.only) if with_cases else {}
         figures: dict[str, float] = {}
-        counts = in_process("counts", 1, loops, folder, only=options.only)
+        counts = in_process("counts", 1, loops, folder, only=options.only) if with_cases else {}
         print(
             f"{'':24}{'kernel s':>10}{'loop s':>10}{'ratio':>8}{'G lane-operations/s':>22}"
             f"{'M warp instructions/s':>24}"
@@ -399,6 +429,14 @@ def main() -> int:
                 shares[what] = share_of_time(rounds, loops, folder, without, options.only)
                 figures[what] = max(shares[what].values())
                 print(f"{words} cost: " + ", ".join(f"{k} {v:+.1%}" for k, v in shares[what].items()))
+        if attention := options.only in ("", "attention") and in_process("attention", 3, loops, folder, 2):
+            figures["attention_s"] = attention["wall_s"]
+            figures["attention_cpu_s"], figures["attention_loop_s"] = attention["cpu_s"], attention["loop_s"]
+            print(
+                f"Triton's attention, 4 heads of 1,024 x 64: {attention['wall_s']:.2f} s on two cores, CPU time "
+                f"{attention['cpu_s']:.2f} s; a plain loop {attention['loop_s']:.2f} s, ratio "
+                f"{attention['cpu_s'] / attention['loop_s']:.1f}"
+            )
         if not options.only:
             alone, both = (in_process("cores", rounds, loops, folder, threads) for threads in (1, 2))
             one, two = alone["wall_s"], both["wall_s"]
@@ -418,7 +456,10 @@ def main() -> int:
     for name in sorted(set(TARGETS) - set(figures)):
         print(f"not measured: {name}")
     plain_loops = {name: f"a plain loop {one['loop_s']:.4f} s" for name, one in found.items()}
-    plain_loops |= {"two_cores": f"the plain loop {figures.get('two_cores_loop', 0):.2f}"}
+    plain_loops |= {
+        "two_cores": f"the plain loop {figures.get('two_cores_loop', 0):.2f}",
+        "attention": f"a plain loop {figures.get('attention_loop_s', 0):.4f} s",
+    }
     return finish(
         "emulator",
         [

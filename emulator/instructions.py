@@ -243,8 +243,8 @@ BY_HAND = {
     "tcgen05": (
         "`.alloc .dealloc .relinquish_alloc_permit`; `.ld .st` of all shapes, `.pack .unpack`, `.ld.red`; `.cp` of all "
         "shapes, multicast, decompressing; `.shift`; `.mma` of all kinds, `.sp`, `.ws`, `.ws.sp`, `.block_scale`, "
-        "`.ashift`, one and two blocks; `.commit`; `.wait .fence`. Not K = 96, not absolute leading dimensions, not a "
-        "sparse A on half of the lanes: the launch fails and says so"
+        "`.ashift`, K = 96 of 4 bits, one and two blocks, descriptors with base offsets and absolute leading "
+        "dimensions; `.commit`; `.wait .fence`"
     ),
     "clusterlaunchcontrol": "`.try_cancel`, `.multicast::cluster::all`; `.query_cancel`",
     "bar": "ids and counts, `.sync .arrive .red`",

@@ -64,6 +64,33 @@ void matmul32(const float *a, const float *b, float *c, int n) { product(a, b, c
 ADJACENT_PRODUCT(matmul_half, float, float)
 ADJACENT_PRODUCT(matmul_bytes, signed char, int)
 
+// One head after the other, rows of 64 numbers.
+void attention(const float *q, const float *k, const float *v, float *out, float scale, int heads,
+               int length) {
+  enum { width = 64 };
+  float *p = malloc(sizeof(float) * (size_t)length);
+  for (int head = 0; head < heads; ++head, q += length * width, k += length * width, v += length * width)
+    for (int row = 0; row < length; ++row, out += width) {
+      float most = -INFINITY, weight = 0, total[width] = {0};
+      for (int key = 0; key < length; ++key) {
+        float sum = 0;
+        for (int d = 0; d < width; ++d)
+          sum += q[row * width + d] * k[key * width + d];
+        p[key] = sum * scale;
+        most = fmaxf(most, p[key]);
+      }
+      for (int key = 0; key < length; ++key) {
+        float one = expf(p[key] - most);
+        weight += one;
+        for (int d = 0; d < width; ++d)
+          total[d] += one * v[key * width + d];
+      }
+      for (int d = 0; d < width; ++d)
+        out[d] = total[d] / weight;
+    }
+  free(p);
+}
+
 // What any reader of a text has to do at least: look at each character once.
 int64_t count_words(const char *text, int64_t bytes) {
   int64_t words = 0;

@@ -249,6 +249,7 @@ static std::string missing_feature(std::string_view unsupported) {
       {"suq.", "surfaces"},
       {"cp.async.bulk.tensor.", "tensor maps"},
       {"multimem.", "multicast memory"},
+      {"tileir.", "Tile IR (CUDA Tile)"},
   };
   for (const auto &[beginning, feature] : features)
     if (unsupported.substr(0, beginning.size()) == beginning)

@@ -15,9 +15,11 @@ from markupsafe import Markup
 from replay import __version__
 from replay.harmless import visible
 from replay.privacy import without_places
+from replay.report.html.bisection import bisection_section
+from replay.report.html.check import check_section
 from replay.report.html.comparison import comparison_section
 from replay.report.html.evaluation import evaluation_section
-from replay.report.html.findings import bisection_section, check_section, history_section
+from replay.report.html.history import history_section
 from replay.report.html.model import Section
 from replay.report.html.plots import draw, points_for_each
 from replay.report.html.result import result_section
@@ -126,7 +128,7 @@ def _digest(text: str) -> str:
 
 def page_style() -> str:
     """That of every page."""
-    return part("page.css") + "\n" + part("drawing.css")
+    return "\n".join(map(part, ("page.css", "drawing.css", "findings.css")))
 
 
 def part(name: str) -> str:

@@ -71,6 +71,7 @@ class Shared:
     swizzle: int = 128
     by_k: bool = True
     atom: int = 16
+    row: int = 0  # of 128 bytes, at which the pattern of the swizzle begins: a base offset
 
     def strides(self, rows: int, unit: int) -> tuple[int, int]:
         """Leading and stride offset in bytes, with room between parts, so that the two cannot be mixed up."""
@@ -96,13 +97,13 @@ class Shared:
             at = row // unit % wide * 16 + row // (unit * wide) * across
             at += k % pattern * 16 * wide + k // pattern * along
         if self.atom == 32:
-            return at ^ (at >> 7 & 3) << 5
-        return at ^ (at >> 7 & 7 & (wide - 1)) << 4
+            return at ^ ((at >> 7) - self.row & 3) << 5
+        return at ^ ((at >> 7) - self.row & 7 & (wide - 1)) << 4
 
     def descriptor(self, start: int, rows: int, unit: int) -> int:
         leading, stride = self.strides(rows, unit)
         mode = MODES[self.swizzle, self.atom]
-        return start >> 4 | (leading >> 4) << 16 | (stride >> 4) << 32 | 1 << 46 | mode << 61
+        return start >> 4 | (leading >> 4) << 16 | (stride >> 4) << 32 | 1 << 46 | self.row << 49 | mode << 61
 
     def image(self, matrix: Codes, kind: str, element: str, size: int) -> bytes:
         """matrix[row, k] where it lies; the bytes between are no element's."""
@@ -116,6 +117,22 @@ class Shared:
         for at, chunk in chunks.items():
             memory[at : at + 16] = np.frombuffer(chunk.to_bytes(16, "little"), np.uint8)
         return memory.tobytes()
+
+
+@dataclass(frozen=True)
+class Split(Shared):
+    """48 bytes of a row begin 32 bytes before the end of 128: what does not fit goes on at `second`, of the same layout
+    (the absolute mode of the leading dimension)."""
+
+    second: int = 1 << 14
+
+    def place(self, row: int, k: int, rows: int, unit: int) -> int:
+        at, chunk = row * 128, k // unit
+        at += 96 + 16 * chunk if chunk < 2 else self.second + 16 * (chunk - 2)
+        return at ^ (at >> 7 & 7) << 4
+
+    def descriptor(self, start: int, rows: int, unit: int) -> int:
+        return start + 96 >> 4 | start + self.second >> 4 << 16 | 64 << 32 | 1 << 46 | 1 << 52 | 2 << 61
 
 
 @dataclass
@@ -139,6 +156,7 @@ class Product:
     scale_bytes: tuple[int, int] = (0, 0)
     selector: int = 0
     first_lane: int = 0
+    longer: bool = False  # K = 96 of 4 bits
     blocks: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -146,7 +164,13 @@ class Product:
 
     @property
     def k(self) -> int:
-        return 2 * elements_of_16_bytes(self.kind, self.a) * (2 if self.sparse else 1)
+        chunks = 3 if self.longer else 2
+        return chunks * elements_of_16_bytes(self.kind, self.a) * (2 if self.sparse else 1)
+
+    @property
+    def factors(self) -> int:
+        """Of a row; `scales` are those of 64 elements."""
+        return self.scales * 3 // 2 if self.longer else self.scales
 
     def descriptor(self) -> int:
         types = TYPES[self.kind]
@@ -154,9 +178,19 @@ class Product:
         bits |= self.transposed[0] << 15 | self.transposed[1] << 16 | self.n // 8 << 17 | self.sparse << 2
         if self.scales:
             bits |= self.scale_bytes[1] << 4 | self.powers << 23 | self.m // 128 << 27
-            return bits | self.scale_bytes[0] << 29
+            return bits | self.scale_bytes[0] << 29 | self.longer << 31
         d = {"f16": 0, "f32": 1, "s32": 2}[self.d]
         return bits | self.selector | self.saturate << 3 | d << 4 | self.m // 16 << 24
+
+    @property
+    def half(self) -> bool:
+        """Whether D is in 16 of each 32 lanes: layouts C and F."""
+        split = self.weights_stationary or (self.pair and not self.sparse)
+        return self.m // self.blocks == 64 and not split
+
+    def lane_of(self, own: int) -> int:
+        """The first lane for a row of a block."""
+        return own // 16 * 32 + own % 16 + self.first_lane if self.half else own
 
     def places(self) -> Iterator[tuple[int, int, int, int, int]]:
         """row and column of D, and the block, lane and column of tensor memory that have it."""
@@ -166,8 +200,8 @@ class Product:
             for column in range(self.n):
                 if rows == 128:  # layouts A and D
                     lane, at = own, column
-                elif rows == 64 and not self.weights_stationary and not (self.pair and not self.sparse):
-                    lane, at = own // 16 * 32 + own % 16 + self.first_lane, column  # F and C
+                elif self.half:
+                    lane, at = self.lane_of(own), column
                 else:  # B, E and G: columns are spread over the rest of the lanes
                     part, at = divmod(column, self.n * rows // 128)
                     lane = part * rows + own

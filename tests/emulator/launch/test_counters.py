@@ -391,7 +391,11 @@ loop:
     ("a", "b", "passes"),
     [
         (8 << 32 | 64 << 16, 8 << 32 | 8 << 16, 16 + 2),  # no swizzle: 8 rows are 128 bytes that lie together
-        (64 << 32 | 1 << 62, 64 << 32 | 1 << 62, 16 + 2),  # 128 bytes: the swizzle spreads rows over the banks
+        (
+            64 << 32 | 1 << 62,
+            64 << 32 | 1 << 62,
+            16 + 2,
+        ),  # 128 bytes: the swizzle spreads rows over the banks
         (64 << 32 | 1 << 62 | 5 << 49, 16 << 32 | 3 << 62, 16 + 2),
     ],
 )

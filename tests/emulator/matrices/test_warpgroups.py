@@ -57,7 +57,13 @@ class Operand:
 
     def descriptor(self, start: int, rows: int, bits: int) -> int:
         leading, stride = self.strides(rows, bits)
-        return start >> 4 | (leading >> 4) << 16 | (stride >> 4) << 32 | self.row << 49 | MODES[self.swizzle] << 62
+        return (
+            start >> 4
+            | (leading >> 4) << 16
+            | (stride >> 4) << 32
+            | self.row << 49
+            | MODES[self.swizzle] << 62
+        )
 
     def image(self, matrix: Codes, kind: str, size: int) -> bytes:
         """matrix[row, k] where it lies; what lies between is no element's code in use."""

@@ -137,6 +137,28 @@ def test_copies_put_each_row_where_the_document_says(
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("shape", COPIES)
+def test_copies_of_a_pair_fill_both_blocks_from_their_own_shared_memory(
+    cuda: driver_api.Driver, shape: str
+) -> None:
+    rows, chunks, lanes = COPIES[shape]
+    lies = Shared(64)
+    data = [noise(seed=seed)[0].view(np.uint8).ravel()[: 1 << 16].copy() for seed in (1, 2)]
+    expected = noise(2)
+    for block, row, chunk in np.ndindex(2, rows, chunks):
+        at = lies.place(row, chunk, rows, 1)
+        for lane in lanes(row):
+            expected[block, lane, 4 * chunk : 4 * chunk + 4] = data[block][at : at + 16].view(np.uint32)
+    found = after(
+        cuda,
+        f"tcgen05.cp.cta_group::2.{shape} [%base], %w0;",
+        [one.tobytes() for one in data],
+        noise(2),
+        [lies.descriptor(0, rows, 1)],
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize(("source", "bits", "shift"), [("b6x16_p32", 6, 0), ("b4x16_p64", 4, 2)])
 def test_copies_decompress(cuda: driver_api.Driver, source: str, bits: int, shift: int) -> None:
     lies, random = Shared(64), np.random.default_rng(bits)

@@ -12,7 +12,7 @@ import pytest
 import tensor_reference as reference
 from numpy.typing import NDArray
 from tensor_kernels import after, noise
-from tensor_reference import Codes, Product, Shared, Words
+from tensor_reference import Codes, Product, Shared, Split, Words
 
 B_START = 1 << 15
 SUFFIX = {"mxf8f6f4": ".block_scale", "mxf4": ".block_scale", "mxf4nvf4": ".block_scale.scale_vec::{0}X"}
@@ -21,9 +21,10 @@ D_COLUMN, A_COLUMN, SCALE_A, SCALE_B, METADATA = 0, 256, 288, 320, 352
 
 def opcode(product: Product) -> str:
     names = ".ws" * product.weights_stationary + ".sp" * product.sparse
-    return f"tcgen05.mma{names}.cta_group::{product.blocks}.kind::{product.kind}" + SUFFIX.get(
-        product.kind, ""
-    ).format(product.scales)
+    suffix = SUFFIX.get(product.kind, "").format(product.scales)
+    if product.longer:
+        suffix = f".block_scale.block{64 // product.scales}"
+    return f"tcgen05.mma{names}.cta_group::{product.blocks}.kind::{product.kind}{suffix}"
 
 
 def scale_value(codes: Codes, powers: bool) -> NDArray[np.float64]:
@@ -42,19 +43,21 @@ def run_product(
     hint: str = "",
     mask: tuple[int, ...] = (),
     last: str = "",
+    shift: int = 0,
     seed: int = 0,
 ) -> tuple[Words, Words, Words]:
-    """Tensor memory before, after, and as the document says: D in it, the rest as it was."""
+    """Tensor memory before, after, and as the document says: D in it, the rest as it was. shift: columns that B has
+    before the first that counts."""
     random = np.random.default_rng(seed)
     blocks, rows = product.blocks, product.m // product.blocks
     before = noise(blocks)
     held_k = product.k // 2 if product.sparse else product.k
     a = reference.exact_codes(product.a, (product.m, held_k), random)
-    b = reference.exact_codes(product.b, (product.n, product.k), random)
+    b = reference.exact_codes(product.b, (product.n + shift, product.k), random)
     whole = product.values(a, product.a)
     if product.sparse:
         whole = put_metadata(product, whole, before, random)
-    numbers_b = product.values(b, product.b)
+    numbers_b = product.values(b[shift:], product.b)
     if product.scales:
         whole, numbers_b = put_scales(product, whole, numbers_b, before, random)
 
@@ -70,14 +73,14 @@ def run_product(
     shared = []
     for block in range(blocks):
         of_a, columns = a[block * rows : (block + 1) * rows], product.n // blocks
-        of_b = b[block * columns : (block + 1) * columns]
+        of_b = b[block * columns : (block + 1) * columns + shift]
         image = left.image(of_a, product.kind, product.a, B_START) if left else bytes(B_START)
         shared.append(image + right.image(of_b, product.kind, product.b, B_START))
         if left is None:
             packed = reference.tensor_rows(of_a, product.kind, product.a)
             for row, _, of, lane, _ in product.places():
                 if of == block:
-                    before[block, lane, A_COLUMN : A_COLUMN + 8] = packed[row - block * rows]
+                    before[block, lane, A_COLUMN : A_COLUMN + packed.shape[1]] = packed[row - block * rows]
     expected = before.copy()
     for row, column, block, lane, at in product.places():
         expected[block, lane, D_COLUMN + at] = reference.words(wanted[row, column : column + 1], product.d)[0]
@@ -88,12 +91,14 @@ def run_product(
     instructions = f"""
         add.u32 %m0, %base, {product.first_lane << 16}; mov.u32 %m1, %base;
         cvt.u32.u64 %m2, %w2; setp.ne.u64 %p4, %w3, 0;
+        shl.b64 %w22, %w23, 16; // an absolute address counts from the begin of shared memory, too
+        {"add.u64 %w0, %w0, %w22;" * isinstance(left, Split)} {"add.u64 %w1, %w1, %w22;" * isinstance(right, Split)}
         {" ".join(f"mov.u32 %m{4 + i}, {bits};" for i, bits in enumerate(mask))}
         {opcode(product)}{hint} {", ".join(operands)}, %p4{last};
     """
     values = [
         left.descriptor(0, rows, unit_a) if left else 0,
-        right.descriptor(B_START, product.n // blocks, unit_b),
+        right.descriptor(B_START, product.n // blocks + shift, unit_b),
         product.descriptor(),
         int(adds),
     ]
@@ -120,8 +125,8 @@ def put_metadata(
                 whole[row, at : at + wide] = of_group[part * wide : (part + 1) * wide]
     own = product.m // product.blocks
     for row, g in np.ndindex(codes.shape):
-        block, lane = divmod(row, own)
-        for copy in range(0, 128, own):
+        block, lane = row // own, product.lane_of(row % own)
+        for copy in range(0, 32 if product.half else 128, 32 if product.half else own):
             if groups == 16:
                 at, column, shift = lane + copy, METADATA + g // 8, g % 8 * 4
             else:
@@ -142,10 +147,10 @@ def put_scales(
     """Chooses factors, writes them into all four quarters of the lanes, and gives the scaled matrices."""
     low, high = (125, 130) if product.powers else (0x30, 0x42)
     scaled = []
-    own, of_block = product.k // product.scales, product.m // product.blocks
+    own, of_block = product.k // product.factors, product.m // product.blocks
     parts = 2 if product.pair and of_block == 64 else 1
     for matrix, column, byte in ((a, SCALE_A, product.scale_bytes[0]), (b, SCALE_B, product.scale_bytes[1])):
-        codes = random.integers(low, high, (len(matrix), product.scales)).astype(np.uint64)
+        codes = random.integers(low, high, (len(matrix), product.factors)).astype(np.uint64)
         scaled.append(matrix * np.repeat(scale_value(codes, product.powers), own, axis=1))
         for row, j in np.ndindex(codes.shape):
             if column == SCALE_A:
@@ -156,11 +161,13 @@ def put_scales(
                     list(range(product.blocks)),
                     range(part * 4 // parts, (part + 1) * 4 // parts),
                 )
+            in_block = of_block if column == SCALE_A else len(matrix) // parts
+            there = column + at // 32 + (byte + j) // 4 * -(-in_block // 128) * 4
             for block, quarter in itertools.product(blocks, quarters):
-                cell = before[block, 32 * quarter + at % 32, column + at // 32]
-                shift = 8 * (byte + j)
+                cell = before[block, 32 * quarter + at % 32, there]
+                shift = 8 * ((byte + j) % 4)
                 word = int(cell) & ~(255 << shift) | int(codes[row, j]) << shift
-                before[block, 32 * quarter + at % 32, column + at // 32] = word
+                before[block, 32 * quarter + at % 32, there] = word
     return scaled[0], scaled[1]
 
 
@@ -246,12 +253,15 @@ SCALED = [
     Product("mxf4nvf4", 128, 256, "e2m1", "e2m1", scales=4, powers=False),
     Product("mxf4nvf4", 128, 64, "e2m1", "e2m1", scales=4),
     Product("mxf4nvf4", 128, 64, "e2m1", "e2m1", scales=2, scale_bytes=(0, 2)),
+    Product("mxf4", 128, 64, "e2m1", "e2m1", scales=2, longer=True),
+    Product("mxf4nvf4", 128, 160, "e2m1", "e2m1", scales=4, powers=False, longer=True),
+    Product("mxf4nvf4", 256, 64, "e2m1", "e2m1", scales=2, scale_bytes=(2, 0), pair=True, longer=True),
 ]
 
 
 @pytest.mark.parametrize("in_tensor_memory", [False, True], ids=["shared", "tensor"])
 @pytest.mark.parametrize(
-    "product", SCALED, ids=lambda p: f"{p.kind}-{p.m}x{p.n}-{p.a}-{p.scales}-{p.scale_bytes}"
+    "product", SCALED, ids=lambda p: f"{p.kind}-{p.m}x{p.n}x{p.k}-{p.a}-{p.scales}-{p.scale_bytes}"
 )
 def test_blocks_are_scaled(cuda: driver_api.Driver, product: Product, in_tensor_memory: bool) -> None:
     check(cuda, product, None if in_tensor_memory else Shared(128), Shared(128))
@@ -265,16 +275,42 @@ SPARSE = [
     Product("i8", 128, 64, "s8", "u8", "s32", sparse=True),
     Product("f16", 64, 64, "f16", "f16", sparse=True, weights_stationary=True),
     Product("f8f6f4", 32, 128, "e5m2", "e4m3", sparse=True, weights_stationary=True),
+    Product("f16", 64, 64, "f16", "f16", sparse=True, first_lane=16, selector=1),
+    Product("tf32", 64, 16, "tf32", "tf32", sparse=True),
+    Product("i8", 64, 32, "s8", "u8", "s32", sparse=True, first_lane=16),
+    Product("f16", 128, 64, "f16", "f16", sparse=True, pair=True),
     Product("mxf8f6f4", 128, 64, "e4m3", "e4m3", sparse=True, scales=1),
     Product("mxf4", 128, 64, "e2m1", "e2m1", sparse=True, scales=2),
 ]
 
 
 @pytest.mark.parametrize(
-    "product", SPARSE, ids=lambda p: f"{p.kind}-{p.m}x{p.n}{'ws' * p.weights_stationary}"
+    "product", SPARSE, ids=lambda p: f"{p.kind}-{p.m}x{p.n}-{p.blocks}{'ws' * p.weights_stationary}"
 )
 def test_a_sparse_matrix_is_spread(cuda: driver_api.Driver, product: Product) -> None:
     check(cuda, product, Shared(64), Shared(128))
+
+
+@pytest.mark.parametrize(
+    "operands", [(Split(), Shared(128)), (Shared(64), Split()), (Split(), Split())], ids=str
+)
+def test_rows_of_48_bytes_go_on_at_an_absolute_address(
+    cuda: driver_api.Driver, operands: tuple[Shared, Shared]
+) -> None:
+    check(cuda, Product("mxf4", 128, 64, "e2m1", "e2m1", scales=2, longer=True), *operands)
+
+
+@pytest.mark.parametrize("row", range(1, 8))
+def test_a_pattern_begins_at_its_base_offset(cuda: driver_api.Driver, row: int) -> None:
+    check(cuda, replace(F16, n=16), Shared(128, row=row), Shared(64, row=8 - row))
+    product = Product("tf32", 128, 32, "tf32", "tf32", transposed=(True, True))
+    check(cuda, product, Shared(128, False, 32, row=row), Shared(128, False, 32, row=8 - row))
+
+
+@pytest.mark.parametrize("shift", [8, 32])
+def test_columns_of_b_are_shifted(cuda: driver_api.Driver, shift: int) -> None:
+    product = replace(F16, m=32, weights_stationary=True)
+    check(cuda, product, Shared(128), Shared(128), shift=shift, last=f", {shift << 56}")
 
 
 def test_signs_and_no_input(cuda: driver_api.Driver) -> None:

@@ -18,6 +18,7 @@ struct SharedMatrix {
   u32 swizzle_bytes;            // 16: none
   u32 atom_bytes = chunk_bytes; // that a swizzle keeps together
   u64 phase = 0;                // of the pattern, in bytes
+  bool absolute = false;        // `leading` is where the chunks go on that do not fit into a row of 128 bytes
   u64 base, size;               // of the block's shared memory
   bool by_rows;
   u64 distance = 0; // from shared memory to what is read of it
@@ -47,15 +48,22 @@ struct SharedMatrix {
     matrix.phase = (descriptor >> 49 & 7) * 128;
     if (mode == 1)
       matrix.atom_bytes = 2 * chunk_bytes;
-    if (matrix.swizzle_bytes == 0 || (descriptor >> 46 & 7) != 1 || (descriptor >> 52 & 0x1ff) != 0)
+    matrix.absolute = descriptor >> 52 & 1;
+    if (matrix.swizzle_bytes == 0 || (descriptor >> 46 & 7) != 1 || (descriptor >> 53 & 0xff) != 0)
+      fail(w, i, LaunchStatus::illegal_instruction, "a matrix descriptor with bits that are not defined",
+           lane);
+    if (matrix.absolute && mode != 2)
       fail(w, i, LaunchStatus::illegal_instruction,
-           "a matrix descriptor with bits that are not defined, or with an absolute leading dimension", lane);
+           "a matrix descriptor with an absolute leading dimension and no swizzle of 128 bytes", lane);
     return matrix;
   }
 
   // Of 16 bytes: of `row` from the chunk-th on, or of a unit of rows, 16 bytes of them, in one column.
   u64 place_in_row(u32 row, u32 chunk) const {
     bool none = swizzle_bytes == chunk_bytes;
+    if (u32 fitting = static_cast<u32>((128 - start % 128) / chunk_bytes); absolute && chunk >= fitting)
+      return leading - start + row / tile_rows * stride + row % tile_rows * swizzle_bytes +
+             (chunk - fitting) * chunk_bytes;
     return row / tile_rows * stride + row % tile_rows * swizzle_bytes +
            chunk * (none ? leading : chunk_bytes);
   }
@@ -72,8 +80,8 @@ struct SharedMatrix {
   }
 
   // Counts what an instruction reads: rows of chunks, or units of rows column by column. Of 128
-  // bytes that follow each other, in pieces that the swizzle keeps together, those in the same four banks take
-  // turns.
+  // bytes that follow each other, in pieces that the swizzle keeps together, those in the same four banks
+  // take turns.
   void count_rows(Warp &w, u32 first, u32 rows, u32 chunks) const {
     count(w, rows, chunks, [&](u32 row, u32 chunk) { return place_in_row(first + row, chunk); });
   }

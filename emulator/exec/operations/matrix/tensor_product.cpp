@@ -18,17 +18,18 @@ namespace {
 using Form = TensorProductForm;
 
 constexpr u32 all_lanes = TensorMemory::lanes, quarter_lanes = TensorMemory::lanes_of_warp;
-constexpr u32 row_chunks = 2; // of 16 bytes: what a row of A and a column of B hold of k
 constexpr u32 rows_at_once = 8;
 
 // What the instruction descriptor says.
 struct Shape {
   u32 m, n, k; // k: elements that a row holds, in a sparse A of twice as many
+  u32 chunks;  // of 16 bytes, in which it holds them
   TensorElements a, b;
   bool negates_a, negates_b, columns_a, columns_b, saturates, powers;
   u32 d_type, selector, scale_a_byte, scale_b_byte;
   u32 a_code;
   bool scaled;
+  u32 factors; // of a row
 };
 
 // One block's share. Lane L of D has row row_of(L) of the block's rows, and the columns of one of `parts`.
@@ -112,7 +113,7 @@ struct Product {
     bool integers = form.kind == TensorKind::i8;
     bool halves = form.kind == TensorKind::f8f6f4 || (form.kind == TensorKind::f16 && shape.a_code == 0);
     bool d_fits = integers ? shape.d_type == 2 : shape.d_type == 1 || (shape.d_type == 0 && halves);
-    if (shape.a.count == 0 || shape.b.count == 0 || !d_fits || (four_bits && shape.scaled && bits >> 31))
+    if (shape.a.count == 0 || shape.b.count == 0 || !d_fits)
       refuse("an instruction descriptor with types that this kind of tcgen05.mma does not have: " +
              hex(bits));
     if (form.kind == TensorKind::f16 && (bits >> 10 & 7) != shape.a_code)
@@ -123,7 +124,13 @@ struct Product {
       refuse("an instruction descriptor that negates integers: " + hex(bits));
     if (four_bits && (shape.columns_a || shape.columns_b))
       refuse("an instruction descriptor that transposes elements of 4 bits: " + hex(bits));
-    shape.k = row_chunks * shape.a.count;
+    // Of 4 bits, K may be 96, three blocks of what are two in 64.
+    bool longer = four_bits && bits >> 31;
+    if (longer && form.sparse)
+      refuse("an instruction descriptor with K = 96 of a sparse A: " + hex(bits));
+    shape.chunks = longer ? 3 : 2;
+    shape.k = shape.chunks * shape.a.count;
+    shape.factors = form.scales * shape.chunks / 2;
     require_size(bits, integers);
   }
 
@@ -161,8 +168,6 @@ struct Product {
     if (lane != 0 && !(paths.half && lane == 16))
       refuse("D at lane " + std::to_string(lane) + " of tensor memory: it must be " +
              (paths.half ? "0 or 16" : "0"));
-    if (form.sparse && paths.half)
-      refuse("a sparse A on half of the lanes, whose metadata NVIDIA shows in a picture alone");
     if (form.shifts_a && paths.rows != 128)
       refuse("tcgen05.mma with .ashift of fewer than 128 rows");
   }
@@ -181,7 +186,7 @@ struct Product {
       if (!form.tensor_a && shape.columns_a)
         matrix_of(h, Form::a).count_columns(w, 0, paths.rows / a_count, shape.k);
       else if (!form.tensor_a)
-        matrix_of(h, Form::a).count_rows(w, 0, paths.rows, row_chunks);
+        matrix_of(h, Form::a).count_rows(w, 0, paths.rows, shape.chunks);
       if (shape.columns_b)
         matrix_of(h, Form::b).count_columns(w, 0, (columns + b_count - 1) / b_count, all_k);
       else
@@ -196,7 +201,7 @@ struct Product {
     f32 values[32];
     if (!shape.columns_a) {
       for (u32 row = 0; row < paths.rows; ++row)
-        for (u32 chunk = 0; chunk < row_chunks; ++chunk)
+        for (u32 chunk = 0; chunk < shape.chunks; ++chunk)
           shape.a.widen(chunk_at(matrix, matrix.place_in_row(row, chunk)), a + row * shape.k + chunk * count);
       return;
     }
@@ -215,28 +220,42 @@ struct Product {
   void read_b(f32 *b, u32 all_k) const {
     u32 count = shape.b.count, width = columns_of_part(), skipped = column_shift();
     u32 columns = shape.n / block_count + skipped;
-    auto put = [&](u32 column, u32 k, f32 value) {
+    // Where the first k of a column goes, of zeros or not; each further one `width` after it.
+    struct Place {
+      f32 *first;
+      bool zero;
+      void put(u32 distance, f32 value) const { first[distance] = zero ? 0.0f : value; }
+    };
+    auto place_of = [&](u32 column) {
       if (column < skipped)
-        return;
+        return Place{nullptr, false};
       column -= skipped;
-      b[(column / width * all_k + k) * width + column % width] = is_zero_column(column) ? 0.0f : value;
+      return Place{b + size_t{column / width * all_k} * width + column % width, is_zero_column(column)};
     };
     f32 values[32];
     for (u32 half = 0; half < block_count; ++half) {
       SharedMatrix matrix = matrix_of(half, Form::b);
       u32 first = half * shape.n / block_count;
-      for (u32 column = 0; !shape.columns_b && column < columns; ++column)
-        for (u32 chunk = 0; chunk < all_k / count; ++chunk) {
+      for (u32 column = 0; !shape.columns_b && column < columns; ++column) {
+        Place place = place_of(first + column);
+        for (u32 chunk = 0; place.first && chunk < all_k / count; ++chunk) {
           shape.b.widen(chunk_at(matrix, matrix.place_in_row(column, chunk)), values);
           for (u32 e = 0; e < count; ++e)
-            put(first + column, chunk * count + e, values[e]);
+            place.put((chunk * count + e) * width, values[e]);
         }
-      for (u32 unit = 0; shape.columns_b && unit * count < columns; ++unit)
+      }
+      for (u32 unit = 0; shape.columns_b && unit * count < columns; ++unit) {
+        Place places[32];
+        u32 wanted = std::min(count, columns - unit * count);
+        for (u32 e = 0; e < wanted; ++e)
+          places[e] = place_of(first + unit * count + e);
         for (u32 k = 0; k < all_k; ++k) {
           shape.b.widen(chunk_at(matrix, matrix.place_in_column(unit, k)), values);
-          for (u32 e = 0; e < count && unit * count + e < columns; ++e)
-            put(first + unit * count + e, k, values[e]);
+          for (u32 e = 0; e < wanted; ++e)
+            if (places[e].first)
+              places[e].put(k * width, values[e]);
         }
+      }
     }
   }
 
@@ -257,8 +276,8 @@ struct Product {
              std::to_string(paths.first_lane));
     u32 from = form.shifts_a && lane + 1 < all_lanes ? lane + 1 : lane;
     auto *bytes =
-        reinterpret_cast<const u8 *>(block.tensor().row(w, i, thread, from, at.column, row_chunks * 4));
-    for (u32 chunk = 0; chunk < row_chunks; ++chunk)
+        reinterpret_cast<const u8 *>(block.tensor().row(w, i, thread, from, at.column, shape.chunks * 4));
+    for (u32 chunk = 0; chunk < shape.chunks; ++chunk)
       shape.a.widen(bytes + chunk * chunk_bytes, row + chunk * shape.a.count);
   }
 
@@ -315,11 +334,13 @@ struct Product {
   }
 
   // The factor of block j of k for one row of A or column of B, whose `row` is counted from the first of its
-  // lanes.
-  f32 scale(Block &block, TensorAddress at, u32 byte, u32 quarter, u32 row, u32 j) const {
+  // lanes. After four bytes they go on behind those of all rows, of which whole 128 have room.
+  f32 scale(Block &block, TensorAddress at, u32 byte, u32 quarter, u32 row, u32 j, u32 rows) const {
+    u32 further = (byte + j) / 4 * ((rows + all_lanes - 1) / all_lanes * (all_lanes / quarter_lanes));
     const u32 *cell = block.tensor().row(w, i, thread, quarter * quarter_lanes + row % quarter_lanes,
-                                         at.column + row / quarter_lanes, 1);
-    return scale_of(shape.powers ? MatrixScale::ue8m0 : MatrixScale::ue4m3, *cell >> (8 * (byte + j)) & 0xff);
+                                         at.column + row / quarter_lanes + further, 1);
+    return scale_of(shape.powers ? MatrixScale::ue8m0 : MatrixScale::ue4m3,
+                    *cell >> (8 * ((byte + j) % 4)) & 0xff);
   }
 
   void run() const {
@@ -360,19 +381,20 @@ struct Product {
 
   void scale_row(Block &block, u32 lane, f32 *row, u32 all_k) const {
     TensorAddress at = address(Form::scale_a, form.offset_of_scale_a);
-    u32 of_one = all_k / form.scales;
-    for (u32 j = 0; j < form.scales; ++j) {
-      f32 factor = scale(block, at, shape.scale_a_byte, lane / quarter_lanes, paths.row_of(lane), j);
+    u32 of_one = all_k / shape.factors;
+    for (u32 j = 0; j < shape.factors; ++j) {
+      f32 factor =
+          scale(block, at, shape.scale_a_byte, lane / quarter_lanes, paths.row_of(lane), j, paths.rows);
       for (u32 k = 0; k < of_one; ++k)
         row[j * of_one + k] *= factor;
     }
   }
   void scale_b(Block &block, u32 quarter, const f32 *b, f32 *scaled, u32 all_k) const {
     TensorAddress at = address(Form::scale_b, form.offset_of_scale_b);
-    u32 of_one = all_k / form.scales, width = columns_of_part();
+    u32 of_one = all_k / shape.factors, width = columns_of_part();
     for (u32 column = 0; column < width; ++column)
-      for (u32 j = 0; j < form.scales; ++j) {
-        f32 factor = scale(block, at, shape.scale_b_byte, quarter, column, j);
+      for (u32 j = 0; j < shape.factors; ++j) {
+        f32 factor = scale(block, at, shape.scale_b_byte, quarter, column, j, width);
         for (u32 k = j * of_one; k < (j + 1) * of_one; ++k)
           scaled[k * width + column] = b[k * width + column] * factor;
       }
