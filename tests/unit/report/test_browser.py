@@ -20,6 +20,7 @@ from replay.results.comparison import ComparedRound, ComparedRow, ComparedSide, 
 from replay.results.json import document
 
 from ..helpers.chromium import BROWSER, Chromium
+from ..helpers.pages import barriers
 from .test_report import HOSTILE, inputs, timed  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome: apt install chromium")
@@ -104,6 +105,7 @@ def test_the_page_fits_and_follows_the_scheme(tmp_path, browser, every_kind, wid
     hidden = f"[...{tables}].filter(table => table.scrollWidth > table.clientWidth).length"
     assert browser.run(f"{tables}.length") > 3
     assert browser.run(hidden) == 0  # no verdict is where nobody sees it
+    assert sorted({item[:150] for item in barriers(browser)}) == []
     drawn_width, first_pixel, rows = look_at(browser.picture(folder / f"report-{width}-{scheme}.png"))
     assert drawn_width == width
     assert first_pixel == PAPER[scheme]

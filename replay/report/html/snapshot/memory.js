@@ -92,7 +92,7 @@
 
     const middle = (item) => {
       const box = map.boxes.find((one) => one.item === item);
-      return box && [box.x + Math.min(box.width, 60) / 2, box.y + box.height / 2];
+      return box && [box.x + box.width / 2, box.y + (mode === "size" ? box.height / 2 : 2)];
     };
     function paintPointers(draw) {
       const here = middle(picked);

@@ -182,7 +182,9 @@ def _kernels(overview: Overview) -> Table:
     table = Table(
         ["kernel", "launches", "GPU time", "share", "grid", "block", "registers", "shared", "local", "image"]
     )
-    total = sum(item.gpu_ns or 0 for item in overview.kernels)
+    # Where only some launches were timed, their sums are no shares.
+    whole = all(item.timed >= item.kernel.launches for item in overview.kernels)
+    total = sum(item.gpu_ns or 0 for item in overview.kernels) if whole else 0
     for item in overview.kernels:
         kernel, info = item.kernel, item.info
         known = kernel.attributes
@@ -193,7 +195,7 @@ def _kernels(overview: Overview) -> Table:
         table.rows.append([
             _name(kernel.demangled or kernel.name),
             f"{kernel.launches:,}",
-            duration(item.gpu_ns) if item.gpu_ns else "",
+            _gpu_time(item),
             bar(share, f"{100 * share:.0f} %") if share else "",
             dimensions(kernel.grid),
             dimensions(kernel.block),
@@ -205,11 +207,19 @@ def _kernels(overview: Overview) -> Table:
     return table.without_empty()
 
 
+def _gpu_time(item: KernelCode) -> str:
+    if not item.gpu_ns:
+        return ""
+    return duration(item.gpu_ns) + ("" if item.timed >= item.kernel.launches else f" of {item.timed:,}")
+
+
 def _kernels_note(overview: Overview) -> str:
     environment = overview.info.environment
     parts = []
     if any(item.gpu_ns for item in overview.kernels):
-        parts.append("GPU time is that of the launches in the application that were timed.")
+        parts.append(
+            "GPU time is that of the launches in the application that were timed: of all, or of as many as it says."
+        )
         if environment is not None and environment.emulated:
             parts.append(MODELLED)
     if overview.kernels_left_out:
