@@ -100,7 +100,13 @@ def holds_results(path: Path) -> bool:
             return False
         if next(path.glob("*.rres"), None) is not None:
             return True
-        raise UsageError("holds neither .rsnap nor .rres files", where=path, next="name a folder of either")
+        packed = next(path.glob("*.rpack"), None) is not None
+        advice = (
+            f"`replay history {path} --unpack NEW` writes its packed results into a folder" if packed else ""
+        )
+        raise UsageError(
+            "holds neither .rsnap nor .rres files", where=path, next=advice or "name a folder of either"
+        )
     return path.suffix == ".rres"
 
 

@@ -9,6 +9,7 @@ import pytest
 import zstandard
 
 from replay.cli import main
+from replay.compare.sides import holds_results
 from replay.errors import FormatError, UsageError
 from replay.history import packs
 from replay.history.store import History, append
@@ -224,6 +225,13 @@ def test_a_pack_that_is_cut_short_is_named(folder, length):
     with History(folder) as history:
         history.update()
         assert [name for name, _ in history.problems] == [path.name]
+
+
+def test_a_comparison_says_how_to_get_results_out_of_packs(folder):
+    packed(folder)
+    with pytest.raises(UsageError) as caught:
+        holds_results(folder)
+    assert "--unpack" in str(caught.value.next)
 
 
 def test_packing_is_a_command(folder, capsys):
