@@ -62,15 +62,17 @@ def render_page(sources: Sources) -> str:
     )
 
 
-def assembled(name: str, style: str, script: str, numbers: Sequence[str] = (), **values: object) -> str:
-    """A page of the template `name`, with this style and this script, the only ones that it allows. numbers: texts
+def assembled(
+    template: str, style: str, script: str, numbers: Sequence[str] = (), /, **values: object
+) -> str:
+    """A page of a template, with this style and this script, the only ones that it allows. numbers: texts
     without a name in them, for the template's `numbers`, which nothing has to be taken out of."""
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes")
     # Stand for files of this package, whose digests the policy has, while the rest is made private.
     styled, scripted = secrets.token_hex(), secrets.token_hex()
     numbered = [secrets.token_hex() for _ in numbers]
     page = _rendered(
-        name,
+        template,
         policy=_policy(style, script),
         style=styled,
         script=scripted if script else "",
@@ -104,14 +106,14 @@ def _scoped(style: str) -> str:
     return f".replay-found {{\n{rules}\n{themes}\n}}"
 
 
-def _rendered(name: str, **values: object) -> str:
+def _rendered(template: str, /, **values: object) -> str:
     import jinja2
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(part), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    return environment.get_template(name).render(empty=Section("There is nothing to report."), **values)
+    return environment.get_template(template).render(empty=Section("There is nothing to report."), **values)
 
 
 def _policy(style: str, script: str) -> str:
