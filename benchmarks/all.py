@@ -41,6 +41,7 @@ BENCHMARKS = {
     "history": ["history.py", "--results", "20000"],
     "store": ["store.py"],
     "session": ["session.py"],
+    "pages": ["pages.py"],
     "millions": ["long_windows.py"],
 }
 ON_REQUEST = {"installed": ["installed.py"], "demonstration": ["installed.py", "--demo"]}

@@ -12,7 +12,6 @@ on.
 from __future__ import annotations
 
 import os
-import platform
 import pwd
 import re
 from collections import Counter
@@ -216,7 +215,7 @@ def _users() -> frozenset[str]:
 
 
 def _hosts() -> frozenset[str]:
-    names = {platform.node(), os.environ.get("HOSTNAME", "")}
+    names = {os.uname().nodename, os.environ.get("HOSTNAME", "")}
     return frozenset(names | {name.partition(".")[0] for name in names}) - _NOBODY - {""}
 
 

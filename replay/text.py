@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
@@ -57,6 +56,8 @@ class Screen:
         has_blocks = (sys.stdout.encoding or "").lower().startswith("utf")
         if not is_terminal and not os.environ.get("COLUMNS", "").isdigit():
             return Screen(PIPED_WIDTH, False, verbose, has_blocks)
+        import shutil
+
         columns = max(NARROWEST, shutil.get_terminal_size().columns)
         return Screen(columns, is_terminal, verbose, has_blocks)
 

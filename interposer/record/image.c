@@ -10,6 +10,7 @@
 
 enum { WRAPPER_MAGIC = 0x466243b1, ELF_MAGIC = 0x464c457f, MAX_PRELINKED = 48 };
 static const uint32_t container_magic = 0xba55ed50;
+static const uint8_t tile_ir_magic[8] = "\x7fTileIR"; // the bytecode of CUDA Tile
 
 // What cudart hands over: the container is elsewhere, in the program's own data.
 struct wrapper {
@@ -47,6 +48,35 @@ static uint64_t elf_bytes(const uint8_t *image) {
   return end;
 }
 
+static uint64_t tile_ir_number(const uint8_t **at) {
+  uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    uint8_t byte = *(*at)++;
+    value |= (uint64_t)(byte & 0x7f) << shift;
+    if (byte < 0x80)
+      break;
+  }
+  return value;
+}
+
+// Sections of a type, a length and an alignment, up to one of type 0. 0: it is not of this form.
+static uint64_t tile_ir_bytes(const uint8_t *image) {
+  enum { HEADER_BYTES = 12, LAST_SECTION = 6, ALIGNED = 0x80, MAX_ALIGNMENT = 4096 };
+  const uint8_t *at = image + HEADER_BYTES;
+  for (unsigned sections = 0; sections <= LAST_SECTION; sections++) {
+    uint8_t header = *at++;
+    if ((header & ~ALIGNED) == 0)
+      return (uint64_t)(at - image);
+    uint64_t length = tile_ir_number(&at), alignment = (header & ALIGNED) != 0 ? tile_ir_number(&at) : 1;
+    if ((header & ~ALIGNED) > LAST_SECTION || length > UINT32_MAX || alignment == 0 ||
+        alignment > MAX_ALIGNMENT)
+      return 0;
+    uint64_t offset = (uint64_t)(at - image);
+    at += (alignment - offset % alignment) % alignment + length;
+  }
+  return 0;
+}
+
 static uint64_t image_bytes(const void *image) {
   uint32_t magic;
   memcpy(&magic, image, 1); // PTX may be shorter than a word
@@ -58,6 +88,8 @@ static uint64_t image_bytes(const void *image) {
   memcpy(&magic, image, sizeof magic);
   if (magic == ELF_MAGIC)
     return elf_bytes(image);
+  if (first == tile_ir_magic[0] && memcmp(image, tile_ir_magic, sizeof tile_ir_magic) == 0)
+    return tile_ir_bytes(image);
   if (magic == container_magic) {
     struct container_header header;
     memcpy(&header, image, sizeof header);
@@ -156,7 +188,7 @@ static bool attach_one(struct call *call, unsigned parameter, unsigned part, con
   uint64_t bytes = image != NULL ? image_bytes(image) : 0;
   if (bytes == 0) {
     write_note(NOTE_IMAGE_UNKNOWN, call->record_function, call->number,
-               "neither PTX nor ELF nor a fat binary at %p", image);
+               "neither PTX nor ELF nor Tile IR nor a fat binary at %p", image);
     return false;
   }
   return attach_mapped(call, parameter, part, image, bytes) ||

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 MAXIMUM_SUBJECT_CHARACTERS = 200
 _TIMEOUT_S = 20
 
 
-def subjects(names: Sequence[str]) -> list[str]:
-    """The subject of each commit; nothing where any of the names is no commit, or git cannot be asked."""
+@dataclass(frozen=True)
+class Commit:
+    """date: when it was committed, as 2026-11-27."""
+
+    subject: str
+    date: str
+
+
+def commits_of(names: Sequence[str]) -> list[Commit]:
+    """What git says of each commit; nothing where any of the names is no commit, or git cannot be asked."""
     if any("\n" in name for name in names):
         return []
     asked = "".join(f"{name}^{{commit}}\n" for name in names)
@@ -20,10 +29,12 @@ def subjects(names: Sequence[str]) -> list[str]:
         return []
     commits = [commit for _, commit in found]
     lines = _git(
-        ["log", "--no-walk=unsorted", "--format=%H %s", "--stdin"], "\n".join(dict.fromkeys(commits)) + "\n"
+        ["log", "--no-walk=unsorted", "--format=%H %cs %s", "--stdin"],
+        "\n".join(dict.fromkeys(commits)) + "\n",
     )
     told = dict(line.partition(" ")[::2] for line in lines)
-    return [told.get(commit, "")[:MAXIMUM_SUBJECT_CHARACTERS] for commit in commits]
+    found_of = [told.get(commit, "").partition(" ") for commit in commits]
+    return [Commit(subject[:MAXIMUM_SUBJECT_CHARACTERS], date) for date, _, subject in found_of]
 
 
 def _git(arguments: list[str], text: str) -> list[str]:

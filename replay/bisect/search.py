@@ -15,6 +15,7 @@ from replay.timing.student import log_density
 
 CERTAIN = 0.99
 MAXIMUM_ROUNDS = 200
+LIKELY = 0.95
 _DEGREES = 4  # of freedom: rounds have heavier tails than a normal distribution
 _CERTAINTY = 50.0
 _MAXIMUM_EVIDENCE = 4.0  # of one round, a natural logarithm of a ratio of probabilities
@@ -136,6 +137,28 @@ class Search:
         if candidate is None:
             raise ValueError("no candidate is left to ask")
         return candidate
+
+    @property
+    def why_finished(self) -> str:
+        """In words, of a search that is."""
+        best = self.best()
+        if best.probability >= CERTAIN:
+            return f"{100 * best.probability:.1f} % sure, and {100 * CERTAIN:.0f} % are enough"
+        if self.rounds >= MAXIMUM_ROUNDS:
+            return f"after {MAXIMUM_ROUNDS} rounds no more are taken, {100 * best.probability:.1f} % sure"
+        return "no candidate is left to ask"
+
+    def stretch(self) -> tuple[int, int]:
+        """From which candidate to which the first bad one is, with a probability of LIKELY at least."""
+        below, low, high = 0.0, None, self.count - 1
+        for candidate, probability in enumerate(self.posterior()):
+            below += probability
+            if low is None and below > (1 - LIKELY) / 2:
+                low = candidate
+            if below >= 1 - (1 - LIKELY) / 2:
+                high = candidate
+                break
+        return (high if low is None else low), high
 
     def _splitter(self) -> int | None:
         posterior = self.posterior()

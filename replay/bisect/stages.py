@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from replay.bisect.progress import Progress
@@ -59,11 +59,13 @@ class Examiner(Laboratory, Protocol):
 
 @dataclass(frozen=True)
 class Found:
-    """The outcome: steps in the order of the candidates; ratio: bad / good between the ends, None for symptoms."""
+    """The outcome: steps in the order of the candidates; ratio: bad / good between the ends, None for symptoms.
+    stopped: why the first search took no more rounds."""
 
     steps: list[Step]
     ratio: float | None
     posterior: list[float]
+    stopped: str = ""
 
 
 def find_slower(
@@ -104,6 +106,7 @@ class _Work:
     save: Callable[[], None]
     say: Callable[[str], None]
     laboratory: Laboratory
+    stopped: str = field(default="", init=False)
 
     def kept(self) -> list[int]:
         """The candidates to observe, from the good end to the bad one, one of each machine code."""
@@ -166,9 +169,13 @@ class _Work:
             else:
                 self.progress.observations.setdefault(kept[at], []).append(found)
                 search.observe(at, found)
+                likely, (low, high) = search.best(), search.stretch()
+                self.progress.add_round(kept[0], kept[-1], kept[at], found, kept[likely.first_bad], likely.probability,
+                                        kept[low], kept[high])  # fmt: skip
             self.progress.searches[f"{kept[0]}-{kept[-1]}"] = search.state()
             self.save()
         best = search.best()
+        self.stopped = self.stopped or search.why_finished
         return Bracket(kept[best.last_good], kept[best.first_bad], best.probability)
 
     def posterior(self, kept: list[int], evidence: Evidence) -> list[float]:
@@ -201,7 +208,7 @@ class _Timed(_Work):
         evidence = self.evidence(ends)
         steps = self.steps_between(kept, ends, total, evidence)
         steps.sort(key=lambda step: step.first_bad)
-        return Found(steps, found.ratio, self.posterior(kept, evidence))
+        return Found(steps, found.ratio, self.posterior(kept, evidence), self.stopped)
 
     def evidence(self, ends: Rounds) -> StepEvidence:
         found = ends.judgement.estimate
@@ -300,7 +307,7 @@ class _Symptom(_Work):
         self.begin_with_what_is_known(kept, evidence)
         bracket = self.search(kept, evidence, self.observe)
         step = self.step(bracket, "symptom")
-        return Found([step], None, self.posterior(kept, evidence))
+        return Found([step], None, self.posterior(kept, evidence), self.stopped)
 
     def find_plainly(self, kept: list[int]) -> Found | None:
         """Plain bisection; None as soon as a candidate gives two different answers, or an end the wrong one."""
@@ -316,12 +323,22 @@ class _Symptom(_Work):
                 self.save()
                 continue
             low, high = (low, middle) if found[0] else (middle, high)
+            self.progress.add_round(
+                kept[0],
+                kept[-1],
+                kept[middle],
+                found[0],
+                kept[high],
+                1 / (high - low),
+                kept[low + 1],
+                kept[high],
+            )
         if not self.always(kept[high], 1.0, 2) or not self.always(kept[low], 0.0, 2):
             return None
         step = self.step(Bracket(kept[low], kept[high], 1.0), "symptom")
         posterior = [0.0] * self.progress.count
         posterior[kept[high]] = 1.0
-        return Found([step], None, posterior)
+        return Found([step], None, posterior, "every candidate gave one answer, whenever it was asked")
 
     def always(self, candidate: int, expected: float, runs: int) -> bool:
         """Whether all runs of a candidate, and at least so many, had one outcome."""

@@ -30,7 +30,7 @@ from replay.history.spread import Spread, spread_of
 from replay.history.store import Entry, History, SeriesKey, append, by_series, series_of
 from replay.outputs.wording import finding
 from replay.reading import read_json
-from replay.results.check import FORMAT, Check, CheckedCase
+from replay.results.check import FORMAT, Check, CheckedCase, CheckedPoint
 from replay.results.schema import RunResult
 from replay.results.store import write_whole
 from replay.run.parent import RunOptions, run_snapshot
@@ -38,6 +38,7 @@ from replay.snapshot.schema import from_wire, to_wire
 from replay.text import MODELLED, now_utc
 from replay.timing.student import two_sided_quantile
 
+MAXIMUM_COURSE = 60  # of earlier results that a case brings along
 REPEATS = 2  # independent replays that must agree on a finding
 # That the time of another day is so far from the baseline, where the spread between days is known
 _CHANCE = 0.01
@@ -51,17 +52,23 @@ MAXIMUM_STATE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Baseline:
-    """Accepted times by series, and how far results of different days lie apart where that is known. name: for
-    people."""
+    """Accepted times by series, how far results of different days lie apart where that is known, and the newest of
+    them. name: for people."""
 
     name: str
     times_ns: dict[SeriesKey, float]
     spreads: dict[SeriesKey, Spread] = field(default_factory=dict)
+    courses: dict[SeriesKey, list[CheckedPoint]] = field(default_factory=dict)
 
     def of(self, result: RunResult) -> float | None:
         """The accepted time of the same window on the same device, None when there is none."""
         key = series_of(result)
         return None if key is None else self.times_ns.get(key)
+
+    def course(self, result: RunResult) -> list[CheckedPoint]:
+        """Earlier results of the same window on the same device, oldest first."""
+        key = series_of(result)
+        return [] if key is None else self.courses.get(key, [])
 
     def smallest_effect(self, result: RunResult) -> tuple[float, str]:
         """The change that drift between days reaches with p = 0.01 at most, and where that is from."""
@@ -100,7 +107,12 @@ def read_baseline(folder: Path) -> Baseline:
         and (spread := spread_of([(item.created_utc, float(item.median_ns or 0)) for item in items]))
         is not None
     }
-    return Baseline(folder.name, chosen, spreads)
+    courses = {
+        key: [CheckedPoint(item.created_utc, float(item.median_ns or 0)) for item in items[-MAXIMUM_COURSE:]]
+        for key, items in series.items()
+        if key in chosen
+    }
+    return Baseline(folder.name, chosen, spreads, courses)
 
 
 def corpus_of(folder: Path) -> list[SnapshotWindow]:
@@ -302,6 +314,7 @@ def _finding(
         device=result.device.name,
         driver_version=result.driver.version,
         outputs=result.verification.verdict,
+        course=baseline.course(result),
     )
     if seen.wrong:
         return dataclasses.replace(case, verdict="WRONG", reason=seen.wrong)

@@ -57,6 +57,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "attach": "Make the folder for an issue: snapshot, text, page and checksums.",
         "export": "Write a window as a C++ or Python program of its own.",
         "report": "Make an HTML page or Markdown of what other commands found.",
+        "view": "Show the pages of a folder in the browser.",
         "explain": "Say in a few sentences what a result is evidence of.",
     },
     "This machine": {

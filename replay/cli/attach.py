@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.common import DEFAULT_TIMEOUT, Json, Quiet, ReplayDriver, SnapshotPath, Timeout, flag, option
+from replay.cli.common import (
+    DEFAULT_TIMEOUT,
+    Json,
+    Open,
+    Quiet,
+    ReplayDriver,
+    SnapshotPath,
+    Timeout,
+    flag,
+    option,
+    show_page,
+)
 
 EXAMPLES = (
     "replay attach x.rsnap --symptom 'the last element is wrong'",
@@ -45,6 +56,7 @@ def attach(
         bool, flag("--no-replay", "Neither prove the redaction nor look for a symptom.")
     ] = False,
     timeout: Timeout = DEFAULT_TIMEOUT,
+    show: Open = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -55,7 +67,7 @@ def attach(
 
     Exit code 0: written; 1: the redacted snapshot does not do the same, and nothing is written; 3: could not.
     """  # fmt: skip
-    from replay.attach.folder import AttachOptions
+    from replay.attach.folder import PAGE, AttachOptions
     from replay.attach.folder import attach as make
     from replay.cli.common import seconds
     from replay.report.attach import render_attached
@@ -69,6 +81,9 @@ def attach(
         not no_replay, seconds(timeout, "--timeout"),
     )  # fmt: skip
     with StageLine(hidden=quiet or json) as line:
-        made = make(snapshot, output or Path(f"{snapshot.stem}-issue"), options, line.show)
+        folder = output or Path(f"{snapshot.stem}-issue")
+        made = make(snapshot, folder, options, line.show)
     print_result(ATTACH, made, json, render_attached, brief=nothing if quiet else None)
+    if show:
+        show_page(folder / PAGE)
     return 0

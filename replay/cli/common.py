@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,6 +43,7 @@ DocumentFile = Annotated[
 Window = Annotated[
     int | None, option("N", "Only this window, of a snapshot that has several.", "--window", min=1)
 ]
+Open = Annotated[bool, flag("--open", "Show the page in the browser.")]
 StateFile = Annotated[Path | None, option("FILE", "Keep what is known here, and go on from it.", "--state")]
 ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results (.rres).")]
 OfKernels = Annotated[str, option("REGEX", "Only these kernels.", "--kernel")]
@@ -119,9 +121,18 @@ Quiet = Annotated[
 # Options that say where a result goes, not how it is found -> whether a value follows
 _ABOUT_THE_OUTPUT = {
     "-o": True, "--output": True, "--history": True, "--state": True, "--junit": True, "--logs": True,
-    "--save-outputs": True, "--json": False, "-q": False, "--quiet": False, "-v": False,
+    "--save-outputs": True, "--open": False, "--json": False, "-q": False, "--quiet": False, "-v": False,
     "--verbose": False, "--github": False, "--save-all": False,
 }  # fmt: skip
+
+
+def show_page(path: Path) -> None:
+    """Show a page that was written, and say where it is when there is no browser."""
+    from replay.library.viewing.opening import open_page
+    from replay.text import shown
+
+    if not open_page(path):
+        print(f"replay: no browser was found; open {shown(path)} in one", file=sys.stderr)
 
 
 def reproduction() -> list[str]:

@@ -16,7 +16,9 @@ from replay.cli.common import (
     ReplayDriver,
     SnapshotPath,
     Timeout,
+    VaryInputs,
     Window,
+    flag,
     option,
     seconds,
 )
@@ -32,7 +34,7 @@ _UNSAID = {"tolerance": "auto", "device": 0, "timeout_s": 300.0}
 
 # What help shows under which title
 OPTIONS = {
-    "Candidate": ("kernel", "tolerance"),
+    "Candidate": ("kernel", "tolerance", "trusted", "vary_inputs"),
     "Verdict": ("minimum_effect", "fail_on", "rounds", "budget"),
     "Replay": ("session", "driver", "device", "window", "samples", "quick", "timeout"),
     "Output": ("output", "json", "quiet"),
@@ -66,6 +68,10 @@ def evaluate(
         option("N", "Exactly so many rounds.", min=1, show_default="until the verdict is clear, at most 28"),
     ] = None,
     budget: Annotated[str, option("TIME", "No round begins after this: 90s, 5m, 1h.")] = "",
+    trusted: Annotated[
+        bool, flag("--trusted", "It is yours: leave out what is checked of one that may deceive.")
+    ] = False,
+    vary_inputs: VaryInputs = None,
     session: Annotated[
         Path | None, option("SOCKET", "Ask the `replay serve` that listens there, which is warm.")
     ] = None,
@@ -84,7 +90,7 @@ def evaluate(
     """Judge a candidate for a captured kernel: correct or not and where, faster or not, and what to do next.
 
     It is built once, its outputs are compared with the captured ones, and it is timed in rounds beside the captured
-    kernel.
+    kernel. It is taken for one that may be made to deceive, unless --trusted says otherwise.
 
     Exit code 0: it was judged, and is correct. 1: it is WRONG, or a verdict that --fail-on names. 3: it FAILED (it does
     not compile, fit or end), or nothing can be judged here.
@@ -103,7 +109,8 @@ def evaluate(
     if output is not None:
         require_place(output)
     asked = {"tolerance": tolerance, "device": device, "samples": samples, "quick": quick, "driver": driver}
-    asked["timeout_s"] = seconds(timeout, "--timeout")
+    asked |= {"timeout_s": seconds(timeout, "--timeout"), "vary_inputs": vary_inputs}
+    asked |= {"trust": None} if trusted else {}
     limits = {"minimum_effect": minimum_effect, "rounds": rounds,
               "budget_s": seconds(budget, "--budget") if budget else None}  # fmt: skip
     with StageLine(hidden=quiet or json) as line:
@@ -143,6 +150,10 @@ def _there(
     from replay.library.serving import Client
 
     name = snapshot.name if window is None else f"{snapshot.name}#{window}"
-    given = {key: value for key, value in choices.items() if value not in (None, False, _UNSAID.get(key))}
+    given = {
+        key: value
+        for key, value in choices.items()
+        if key == "trust" or value not in (None, False, _UNSAID.get(key))
+    }
     with Client(socket) as client:
         return client.evaluate(name, candidate, kernel, **given).data

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from replay.cli.common import Json, Quiet, Window, flag, option
+from replay.cli.common import Json, Open, Quiet, Window, flag, option, show_page
 
 if TYPE_CHECKING:
     from replay.report.html.sources import Sources
@@ -34,6 +34,7 @@ def report(
         ),
     ] = None,
     window: Window = None,
+    show: Open = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -59,6 +60,8 @@ def report(
             "nothing to make",
             next="-o PAGE.html writes a page, --markdown prints text, --chrome-trace TRACE.json writes a trace",
         )
+    if show and output is None:
+        raise UsageError("there is no page to open", where="--open", next="-o PAGE.html writes one")
     for path in (output, chrome_trace):
         if path is not None:
             require_place(path)
@@ -77,6 +80,8 @@ def report(
         page = _page_of_snapshots(sources, window) if alone else _page(sources)
         write_whole(output, page.encode("utf-8", "backslashreplace"), SHARED)
         files.append(_written(output, "page", quiet))
+        if show:
+            show_page(output)
     if markdown:
         from replay.report.markdown import render_markdown
 

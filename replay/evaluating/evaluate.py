@@ -11,17 +11,20 @@ from functools import partial
 from pathlib import Path
 
 from replay import __version__, images
+from replay.challenge.making import Challenges
 from replay.compare.machine_code import captured as made_of_captured
 from replay.compare.machine_code import replayed
 from replay.compare.replayed import Replay, SideOptions, compare_windows
 from replay.compare.rounds import RoundLimits
 from replay.compare.sides import SnapshotWindow, windows_at
+from replay.drivers import find_driver
 from replay.errors import EngineError, ErrorPrinted, ReplayError, UsageError
 from replay.evaluating.hints import hint
 from replay.evaluating.moved import figures, made_of, moved
 from replay.outputs.wording import difference_lines, finding
 from replay.reading import read_file
 from replay.results import evaluation
+from replay.results.run.trust import TrustFinding
 from replay.results.schema import RunResult
 from replay.run.parent import RunOptions
 from replay.snapshot.container import SnapshotReader
@@ -33,7 +36,7 @@ from replay.variants.kernels import find_kernel
 from replay.variants.model import Swap, Variant
 from replay.variants.planned import KeptPlans
 
-SHOWN_BUFFERS, SHOWN_PLACES = 4, 4
+SHOWN_BUFFERS, SHOWN_PLACES, SHOWN_FINDINGS = 4, 4, 8
 DETAILS_CHARACTERS = 4000
 _NO_COUNTERS = "only the built-in CPU driver counts; on a GPU use a profiler (`replay run --profile`)"
 
@@ -45,16 +48,17 @@ class Judge:
     """Evaluates candidates for one window of a snapshot. What the captured kernel does is found out once.
 
     options: how both are replayed; its variant is that of the captured side. run_once: makes one replay. Raises
-    UsageError, EngineError when the captured kernel itself cannot be judged.
+    UsageError, EngineError when the captured kernel itself cannot be judged. challenges: for untrusted candidates.
     """
 
-    def __init__(self, path: Path, options: RunOptions, run_once: RunOnce) -> None:
+    def __init__(self, path: Path, options: RunOptions, run_once: RunOnce, challenges: Challenges) -> None:
         if options.timing is None or options.variant.swaps or options.save_outputs or options.shift:
             raise UsageError(
                 "an evaluation is timed, swaps the candidate alone, and neither saves outputs nor moves memory",
                 next="use run for that",
             )
         self._path, self._options, self._run_once = path, options, run_once
+        self._challenges = challenges
         windows = [item for item in windows_at(path) if item.window == options.window]
         if not windows:
             raise UsageError(
@@ -100,13 +104,13 @@ class Judge:
         run: Replay = partial(self._run_once, plan_of=KeptPlans())
         counted: dict[str, float] = {}
         try:
-            checked = run(
-                self._path, replace(self._checking(), variant=variant), _titled(progress, "outputs")
-            )
+            challenged = self._challenges.options(self._path, self._options, progress)
+            asked = replace(self._checking(challenged), variant=variant)
+            checked = run(self._path, asked, _titled(progress, "outputs"))
             found = _with_outputs(found, checked)
             found, counted = _with_counters(found, captured, checked)
             if found.correct:
-                found = self._timed(found, variant, limits, run, progress)
+                found = self._timed(found, challenged, variant, limits, run, progress)
         except ReplayError as error:
             failed = ErrorPrinted(int(error.exit_code), type(error).__name__, error.what, error.where, error.next,
                                   error.details[:DETAILS_CHARACTERS])  # fmt: skip
@@ -117,7 +121,8 @@ class Judge:
     def _as_captured(self, progress: Progress) -> RunResult:
         """The captured kernel, replayed. Raises EngineError when its own outputs are no measure."""
         if self._captured is None:
-            result = self._run_once(self._path, self._checking(), _titled(progress, "as captured"))
+            plain = replace(self._checking(self._options), untrusted=False, vary_inputs=0)
+            result = self._run_once(self._path, plain, _titled(progress, "as captured"))
             if result.verification.verdict != "match":
                 raise EngineError(
                     f"the captured kernel itself is no measure here: {finding(result.verification)}",
@@ -126,22 +131,20 @@ class Judge:
             self._captured = result
         return self._captured
 
-    def _checking(self) -> RunOptions:
-        from replay.drivers import find_driver
-
-        emulated = find_driver(self._options.driver).emulated
-        return replace(self._options, timing=None, counters=emulated)
+    def _checking(self, options: RunOptions) -> RunOptions:
+        return replace(options, timing=None, counters=find_driver(options.driver).emulated)
 
     def _timed(
         self,
         found: evaluation.Evaluated,
+        options: RunOptions,
         variant: Variant,
         limits: RoundLimits,
         run: Replay,
         progress: Progress,
     ) -> evaluation.Evaluated:
-        a = SideOptions(self._options, str(self._options.variant))
-        b = SideOptions(replace(self._options, variant=variant), str(variant))
+        a = SideOptions(options, str(options.variant))
+        b = SideOptions(replace(options, variant=variant), str(variant))
         pair = (self._window, self._window)
         compared = compare_windows([pair], a, b, limits, progress=progress, replay=run)
         row = compared.rows[0]
@@ -149,7 +152,7 @@ class Judge:
             found,
             verdict=row.verdict,
             reason=row.reason,
-            outputs="wrong" if row.verdict == "WRONG" else found.outputs,
+            where=row.reason if row.verdict == "WRONG" else "",
             captured_ns=row.a.time_ns,
             candidate_ns=row.b.time_ns,
             ratio=row.ratio,
@@ -173,17 +176,33 @@ def _with_outputs(found: evaluation.Evaluated, result: RunResult) -> evaluation.
     ]
     made = result.variant.images if result.variant is not None else []
     wrong = said.verdict in ("wrong", "nondeterministic")
+    deceives = [] if result.trust is None else [item for item in result.trust.findings if item.grave]
     return replace(
         found,
-        verdict="WRONG" if wrong else "UNSURE",
-        reason="" if said.verdict == "match" else said.reason or finding(said),
+        verdict="WRONG" if wrong or deceives else "UNSURE",
+        reason=deceives[0].text
+        if deceives
+        else ""
+        if said.verdict == "match"
+        else said.reason or finding(said),
         outputs=said.verdict,
-        where=_where(kept[0]) if wrong and kept else "; ".join(said.results[:1]) if wrong else "",
+        where=_where(kept[0])
+        if wrong and kept
+        else "; ".join(said.results[:1])
+        if wrong
+        else _place(deceives),
         differences=kept,
         more_differences=len(said.differences) - len(kept),
         compiler=next((item.compiler for item in made if item.compiler), ""),
+        trust=None
+        if result.trust is None
+        else replace(result.trust, findings=result.trust.findings[:SHOWN_FINDINGS]),
         notes=list(result.notes),
     )
+
+
+def _place(findings: list[TrustFinding]) -> str:
+    return next((f"{item.text}: {item.where}" if item.where else item.text for item in findings), "")
 
 
 def _where(difference: object) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import FileError, ReplayError
+from replay.records import dataclass
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
 from replay.snapshot.container.objects import CHUNK_KINDS
 from replay.snapshot.own import is_own, remember
@@ -97,6 +95,9 @@ def whole_for_worker(
 def _without_name(
     reader: SnapshotReader, wanted: dict[bytes, Reference], progress: Callable[[str], None]
 ) -> int:
+    import shutil
+    import tempfile
+
     folder = _roomy_folder()
     needs = reader.file_bytes + sum(item.length for item in wanted.values()) + _SLACK_BYTES
     free = shutil.disk_usage(folder).free
@@ -121,6 +122,8 @@ def _without_name(
 def _roomy_folder() -> str:
     """TMPDIR, or where temporary files may be large: /tmp is often in memory."""
     if os.environ.get("TMPDIR") or not os.access("/var/tmp", os.W_OK | os.X_OK):
+        import tempfile
+
         return tempfile.gettempdir()
     return "/var/tmp"
 

@@ -93,7 +93,7 @@ def _foreign(path: Path) -> FormatError:
 
 
 def _is_sound(item: Any, size: int) -> bool:
-    if not isinstance(item, dict) or {*item} != {*COMMON, *COLUMNS}:
+    if not isinstance(item, dict) or not {*COMMON, *COLUMNS} <= {*item}:
         return False
     if not all(type(item[name]) is (int if name == "window" else str) for name in COMMON):
         return False

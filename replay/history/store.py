@@ -171,7 +171,8 @@ class History:
                 if path.endswith(PACK_ENDING):
                     packs[path] = status
                     continue
-                row, size_bytes, modified_ns = self._database.execute(known, (path,)).fetchone() or (0, -1, 0)
+                found = self._database.execute(known, (path,)).fetchone() if last else None
+                row, size_bytes, modified_ns = found or (0, -1, 0)
                 if (size_bytes, modified_ns) != (status.st_size, status.st_mtime_ns):
                     rows.append(_row(self.folder, path, status))
                 gone[row] = 0
@@ -185,9 +186,9 @@ class History:
             )
         read += self._update_packs(packs)
         self.problems = [
-            found
+            problem
             for table in ("results", "packs")
-            for found in self._database.execute(
+            for problem in self._database.execute(
                 f"SELECT path, problem FROM {table} WHERE problem != '' ORDER BY path"
             )
         ]

@@ -1,11 +1,12 @@
-"""Module images as applications hand them to the driver: fat binaries, cubins, PTX. Pure readers of untrusted bytes.
+"""Module images as applications hand them to the driver: fat binaries, cubins, PTX, Tile IR. Pure readers of untrusted
+bytes.
 
 Nothing here needs CUDA. Everything raises `replay.errors.ImageError` and nothing else, whatever the bytes are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from replay.errors import ImageError
 from replay.images.cubin import ELF_MAGIC, cubin_size, cubin_target, cubin_variables, read_cubin
@@ -22,6 +23,7 @@ from replay.images.fatbin import (
 )
 from replay.images.model import GlobalVariable, ImageKind, KernelInfo, ModuleInfo, Parameter
 from replay.images.ptx import is_ptx, ptx_size, ptx_target, read_ptx
+from replay.images.tile_ir import TILE_IR_MAGIC, read_tile_ir, tile_ir_size, tile_ir_version
 
 __all__ = [
     "Entry",
@@ -45,7 +47,12 @@ __all__ = [
     "variable_names",
 ]
 
-_SUFFIXES = {"ptx": ".ptx", "cubin": ".cubin", "fatbin": ".fatbin"}
+_READERS: dict[str, Callable[[bytes], ModuleInfo]] = {
+    "cubin": read_cubin,
+    "ptx": read_ptx,
+    "tileir": read_tile_ir,
+}
+SUFFIXES = {"ptx": ".ptx", "cubin": ".cubin", "fatbin": ".fatbin", "tileir": ".tilebc"}
 
 
 def identify(data: bytes) -> ImageKind:
@@ -57,6 +64,8 @@ def identify(data: bytes) -> ImageKind:
         return "wrapper"
     if data[:4] == ELF_MAGIC:
         return "cubin"
+    if data.startswith(TILE_IR_MAGIC):
+        return "tileir"
     return "ptx" if is_ptx(data) else "unknown"
 
 
@@ -73,6 +82,8 @@ def image_size(data: bytes) -> int:
         return size
     if kind == "cubin":
         return cubin_size(data)
+    if kind == "tileir":
+        return tile_ir_size(data)
     if kind == "ptx":
         return ptx_size(data)
     raise _no_image(data)
@@ -86,18 +97,21 @@ def image_digest(data: bytes) -> str:
 
 
 def target_of(data: bytes) -> tuple[str, str]:
-    """("sm_90a", "8.5") of PTX; of a cubin its ABI for a version. Reads no more than that. Raises ImageError."""
+    """("sm_90a", "8.5") of PTX; of a cubin its ABI for a version; of Tile IR no target. Reads no more than that. Raises
+    ImageError."""
     kind = identify(data)
     if kind == "cubin":
         return cubin_target(data)
+    if kind == "tileir":
+        return "", tile_ir_version(data)
     if kind == "ptx":
         return ptx_target(data)
     raise _no_image(data)
 
 
 def file_suffix(data: bytes) -> str:
-    """ ".ptx", ".cubin", ".fatbin", or ".bin" for anything else."""
-    return _SUFFIXES.get(identify(data), ".bin")
+    """ ".ptx", ".cubin", ".fatbin", ".tilebc", or ".bin" for anything else."""
+    return SUFFIXES.get(identify(data), ".bin")
 
 
 def read_image(data: bytes, sm: int | None = None, limit: int = MAX_ENTRY_BYTES) -> list[ModuleInfo]:
@@ -107,10 +121,8 @@ def read_image(data: bytes, sm: int | None = None, limit: int = MAX_ENTRY_BYTES)
     limit: of an uncompressed entry, in bytes; beyond it ImageError is raised.
     """
     kind = identify(data)
-    if kind == "cubin":
-        return [read_cubin(data)]
-    if kind == "ptx":
-        return [read_ptx(data)]
+    if kind in _READERS:
+        return [_READERS[kind](data)]
     if kind != "fatbin":
         raise _no_image(data)
     entries = read_container(data)
@@ -118,7 +130,7 @@ def read_image(data: bytes, sm: int | None = None, limit: int = MAX_ENTRY_BYTES)
         entries = [
             entry for entry in (choose_cubin(entries, sm), choose_ptx(entries, sm)) if entry is not None
         ]
-    return [_read_entry(entry, limit) for entry in entries if entry.kind in ("ptx", "cubin")]
+    return [_read_entry(entry, limit) for entry in entries if entry.kind in _READERS]
 
 
 def find_kernel(data: bytes, name: str, sm: int | None = None) -> KernelInfo | None:
@@ -149,7 +161,7 @@ def variable_names(
     """
     names: set[str] = set()
     for kind, contents in usable_modules(data, sm):
-        variables = cubin_variables(contents) if kind == "cubin" else read_ptx(contents).variables
+        variables = cubin_variables(contents) if kind == "cubin" else _READERS[kind](contents).variables
         names.update(
             name
             for name, variable in variables.items()
@@ -163,20 +175,19 @@ def usable_modules(data: bytes, sm: int | None) -> Iterator[tuple[str, bytes]]:
     """Kind and bytes of each module that a device of architecture `sm` may load from an image; a container can hold
     several. None: of all architectures. Raises ImageError."""
     kind = identify(data)
-    if kind in ("cubin", "ptx"):
+    if kind in _READERS:
         yield kind, data
         return
     if kind != "fatbin":
         raise _no_image(data)
     entries = read_container(data)
     for entry in entries if sm is None else usable_entries(entries, sm):
-        if entry.kind in ("ptx", "cubin"):
+        if entry.kind in _READERS:
             yield entry.kind, entry.contents(MAX_ENTRY_BYTES)
 
 
 def _read_entry(entry: Entry, limit: int) -> ModuleInfo:
-    contents = entry.contents(limit)
-    return read_cubin(contents) if entry.kind == "cubin" else read_ptx(contents)
+    return _READERS[entry.kind](entry.contents(limit))
 
 
 def _no_image(data: bytes) -> ImageError:

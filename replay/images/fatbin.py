@@ -32,8 +32,8 @@ _LZ4_MAX_RATIO = 256  # no LZ4 block expands further
 _CONTAINER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 
-EntryKind = Literal["ptx", "cubin", "lto", "other"]
-_KINDS: dict[int, EntryKind] = {1: "ptx", 2: "cubin", 8: "lto"}
+EntryKind = Literal["ptx", "cubin", "lto", "tileir", "other"]
+_KINDS: dict[int, EntryKind] = {1: "ptx", 2: "cubin", 8: "lto", 0x80: "tileir"}
 
 
 @dataclass(frozen=True)

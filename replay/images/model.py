@@ -7,7 +7,7 @@ from typing import Literal
 
 from replay.records import dataclass
 
-ImageKind = Literal["ptx", "cubin", "fatbin", "wrapper", "unknown"]
+ImageKind = Literal["ptx", "cubin", "fatbin", "tileir", "wrapper", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,18 @@ class GlobalVariable:
 
 @dataclass(frozen=True)
 class ModuleInfo:
-    """Kernels and variables of one PTX text or one cubin.
+    """Kernels and variables of one PTX text, one cubin, or Tile IR, whose variables are not read.
 
-    target: "sm_90a"; version: the PTX ISA version "8.5", or the ABI of a cubin.
+    target: "sm_90a", "" of Tile IR; version: the PTX ISA version "8.5", the ABI of a cubin, "13.1" of Tile IR.
     """
 
-    kind: Literal["ptx", "cubin"]
+    kind: Literal["ptx", "cubin", "tileir"]
     target: str
     version: str
     kernels: dict[str, KernelInfo] = field(default_factory=dict)
     variables: dict[str, GlobalVariable] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """ "ptx sm_90a", "cubin sm_90", "Tile IR 13.1"."""
+        return f"Tile IR {self.version}" if self.kind == "tileir" else f"{self.kind} {self.target}"

@@ -1,6 +1,6 @@
 """Module images without what only people read: comments and paths in PTX, debug sections of cubins, paths in the
-headers of fat binaries; if asked for, source lines of PTX (`.loc`, `.file`) too. Code, symbols and the number of every
-line stay.
+headers of fat binaries and in Tile IR; if asked for, source lines of PTX (`.loc`, `.file`) too. Code, symbols and
+the number of every line stay.
 
 Each text is overwritten by one of the same length, so every offset holds. Untrusted input: ImageError and nothing else;
 no byte is looked at for each of many sections or entries that claim it.
@@ -24,6 +24,7 @@ from replay.images.fatbin import (
     with_payload,
 )
 from replay.images.ptx import is_ptx
+from replay.images.tile_ir import TILE_IR_MAGIC, tile_ir_strings
 
 COMMENTS, SOURCE_PATHS, DEBUG_SECTIONS = "comments", "source paths", "debug sections"
 SOURCE_LINES = "source lines"
@@ -67,6 +68,8 @@ def _image(data: bytes, found: set[str], lines: bool) -> bytes:
 def _module(data: bytes, found: set[str], lines: bool) -> bytes:
     if data[:4] == ELF_MAGIC:
         return _cubin(data, found)
+    if data.startswith(TILE_IR_MAGIC):
+        return _tile_ir(data, found)
     return _ptx(data, found, lines) if is_ptx(data) else data
 
 
@@ -86,7 +89,7 @@ def _container(data: bytes, found: set[str], lines: bool, room: int) -> tuple[by
     changed = []
     for entry in read_container(data):
         payload = None
-        if entry.kind in ("ptx", "cubin"):
+        if entry.kind in ("ptx", "cubin", "tileir"):
             whole = entry.whole(room)
             room -= len(whole)
             kept = _module(whole, found, lines)
@@ -110,6 +113,16 @@ def _cubin(data: bytes, found: set[str]) -> bytes:
         if data[start : start + size].strip(b"\0"):
             kept[start : start + size] = bytes(size)
             found.add(DEBUG_SECTIONS)
+    return bytes(kept)
+
+
+def _tile_ir(data: bytes, found: set[str]) -> bytes:
+    kept = bytearray(data)
+    for start, end in tile_ir_strings(data):
+        folder = data.rfind(b"/", start, end) + 1
+        if folder > start:
+            found.add(SOURCE_PATHS)
+            kept[start:folder] = b"x" * (folder - start)
     return bytes(kept)
 
 

@@ -260,9 +260,10 @@ def _write_image(opened: Snapshot, image: Image, output: OutputFolder) -> list[D
     # The NUL that ends PTX in memory is no part of a text file.
     parts = [(label + suffix, data.rstrip(b"\0") if suffix == ".ptx" else data, "")]
     if suffix == ".fatbin":
-        usable = [entry for entry in images.read_container(data) if entry.kind in ("ptx", "cubin")]
+        usable = [entry for entry in images.read_container(data) if entry.kind in ("ptx", "cubin", "tileir")]
         parts += [
-            (f"{label}.{entry.target}.{entry.kind}", entry.contents(), entry.target) for entry in usable
+            (f"{label}.{entry.target}{images.SUFFIXES[entry.kind]}", entry.contents(), entry.target)
+            for entry in usable
         ]
     files = []
     for wanted, content, target in parts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -53,6 +52,8 @@ class OutputFolder:
         self, needed: int, advice: str = "free some space, or name a folder on another disk"
     ) -> None:
         """Raises FileError, with `advice`, when `needed` bytes would not fit on the disk."""
+        import shutil
+
         free = int(shutil.disk_usage(self._descriptor).free * FREE_SHARE)
         if needed > free:
             raise FileError(

@@ -65,10 +65,11 @@ GLANCE = Limits(4_000, 4_000, 4 << 20)  # for `info`, which takes no time
 
 @dataclass(frozen=True)
 class ImageNeed:
-    """A module image. cubins: targets such as "sm_90a". ptx: (target, version), "compute_90" and "8.5". left_out: what
-    the capture left out of it. kernels: that the window launches from it. known: whether it could be read. required:
-    whether it must load; a library of which nothing is launched need not have code for the device. intact: its contents
-    are those that its digest names; taken to be so where a part was left out and the file has no digest of the rest."""
+    """A module image. cubins: targets such as "sm_90a". ptx: (target, version), "compute_90" and "8.5". tile_ir:
+    versions of its Tile IR, "13.1". left_out: what the capture left out of it. kernels: that the window launches of
+    it. known: whether it could be read. required: whether it must load; a library of which nothing is launched need not
+    have code for the device. intact: its contents are those that its digest names; taken to be so where a part was left
+    out and the file has no digest of the rest."""
 
     digest: str
     kind: str
@@ -79,6 +80,13 @@ class ImageNeed:
     known: bool = True
     required: bool = True
     intact: bool = True
+    tile_ir: list[str] = field(default_factory=list)
+
+    @property
+    def code(self) -> list[str]:
+        """What it holds, in words: "sm_90a", "compute_90 (PTX 8.5)", "Tile IR 13.1"."""
+        ptx = (f"{target} (PTX {version})" for target, version in self.ptx)
+        return [*self.cubins, *ptx, *(f"Tile IR {version}" for version in self.tile_ir)]
 
 
 @dataclass(frozen=True)
@@ -326,7 +334,7 @@ def _images(
         names = [(kernel.demangled or kernel.name)[:80] for kernel in kernels if kernel.image == image.digest]
         required = bool(names) or loaded.get(image.digest, False)
         room -= image.contents.size_bytes
-        targets: tuple[list[str], list[tuple[str, str]]] | None = None
+        targets = _Targets()
         intact = True
         if room < 0:
             unread += 1
@@ -336,27 +344,39 @@ def _images(
                 intact = blake3(data).hexdigest().startswith(image.kept_digest or image.digest)
             with suppress(ReplayError):  # the driver may know what it is
                 targets = _targets(data)
-        cubins, ptx = targets or ([], [])
-        known = bool(cubins or ptx)  # what has neither is of a sort that the driver may know
+        cubins, ptx, tile_ir = targets.cubins, targets.ptx, targets.tile_ir
+        known = bool(cubins or ptx or tile_ir)  # what has none is of a sort that the driver may know
         found.append(
-            ImageNeed(image.digest, image.kind, cubins, ptx, image.left_out, names, known, required, intact)
+            ImageNeed(
+                image.digest, image.kind, cubins, ptx, image.left_out, names, known, required, intact, tile_ir
+            )
         )
     if unread:
         partial.append(f"{unread} large module image{'s' if unread > 1 else ''}")
     return found
 
 
-def _targets(data: bytes) -> tuple[list[str], list[tuple[str, str]]]:
+@dataclass(frozen=True)
+class _Targets:
+    """As in ImageNeed."""
+
+    cubins: list[str] = field(default_factory=list)
+    ptx: list[tuple[str, str]] = field(default_factory=list)
+    tile_ir: list[str] = field(default_factory=list)
+
+
+def _targets(data: bytes) -> _Targets:
     kind = identify(data)
     if kind == "fatbin":
         if image_size(data) != len(data):
-            return [], []  # more containers after the first: relocatable code and its parts
+            return _Targets()  # more containers after the first: relocatable code and its parts
         entries = read_container(data)
-        return (
+        return _Targets(
             [item.target for item in entries if item.kind == "cubin"],
             [(item.target, f"{item.version[0]}.{item.version[1]}") for item in entries if item.kind == "ptx"],
+            [target_of(item.contents())[1] for item in entries if item.kind == "tileir"],
         )
     target, version = target_of(data)
     if kind == "ptx":
-        return [], [(re.sub(r"^sm_", "compute_", target), version)]
-    return [target], []
+        return _Targets(ptx=[(re.sub(r"^sm_", "compute_", target), version)])
+    return _Targets(tile_ir=[version]) if kind == "tileir" else _Targets([target])

@@ -11,6 +11,7 @@ from replay.errors import ErrorPrinted, FileError
 from replay.library.found import Found
 from replay.results import documents
 from replay.results.evaluation import Evaluated, MovedCounter
+from replay.results.run.trust import Trust
 from replay.results.run.verification import OutputDifference
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ class Evaluation(Found[Evaluated]):
     def hint(self) -> str:
         """What to do next, in one sentence."""
         return self.data.hint
+
+    @property
+    def trust(self) -> Trust | None:
+        """What an untrusted candidate was confronted with, and what was found; None for a trusted one."""
+        return self.data.trust
 
     @property
     def error(self) -> ErrorPrinted | None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 from replay import __version__
 from replay.bisect.candidates import candidates, version_key
-from replay.bisect.commits import subjects
+from replay.bisect.commits import commits_of
 from replay.bisect.laboratory import CannotRunError, CommandLaboratory, ReplayLaboratory
-from replay.bisect.progress import candidates_of
+from replay.bisect.progress import candidates_of, course_of
 from replay.bisect.stages import Found as FoundSteps
 from replay.bisect.stages import MergedError, find_slower, find_symptom
 from replay.bisect.state_file import StateFile
@@ -129,7 +129,8 @@ def bisect(
             found,
             outcome.posterior,
             made_of,
-            subjects([item.argument for item in found]) if kind == "exec" else None,
+            commits_of([item.argument for item in found]) if kind == "exec" else None,
+            {at: time_ns for at, one in replayed.items() if (time_ns := _time_of(one)) is not None},
         ),
         steps=outcome.steps,
         rounds=known.rounds,
@@ -142,10 +143,17 @@ def bisect(
         driver_version=0 if first is None else first.driver.version,
         ended="" if ended is None else str(ended),
         command=list(command),
+        stopped=outcome.stopped,
+        course=course_of(known),
     )
     if ended is None:
         file.remove()
     return result, ended
+
+
+def _time_of(result: RunResult) -> float | None:
+    timing = result.timing or result.hot
+    return None if timing is None else (timing.gpu or timing.host).median_ns
 
 
 def _versions(majors: range, offline: bool, notes: list[str]) -> list[str]:

@@ -197,7 +197,9 @@ class Server:
         for choice in _REFUSED:
             if choice in choices:
                 raise UsageError("is no choice of a client", where=choice)
-        if choices.get("trust", False) is not False:  # it may only say that it trusts nobody
+        # It may only say that it trusts nobody; a candidate of its own, which stays confined, is its own affair.
+        own = request["do"] == "evaluate" and choices.get("trust", False) is None
+        if choices.get("trust", False) is not False and not own:
             raise UsageError("is no choice of a client", where="trust", next="leave it out, or say false")
         for choice in _NO_PATH:
             given = str(choices.get(choice, ""))

@@ -72,13 +72,11 @@ class Session:
         **choices: Unpack[RunChoices],
     ) -> Evaluation:
         """As `Snapshot.evaluate`; what the captured kernel does is found out once. Raises as that does."""
-        options = self._options({"caches": "cold", **choices})
+        options = self._options({"caches": "cold", "trust": False, **choices})
         with self._turn(options, progress) as show:
             if self._judge is None or self._judge[0] != options:
-                self._judge = (
-                    options,
-                    Judge(self.path, options, partial(run_snapshot, start=self._template.worker)),
-                )
+                run = partial(run_snapshot, start=self._template.worker)
+                self._judge = options, Judge(self.path, options, run, self._all_challenges())
             limits = limits_of(minimum_effect, rounds, budget_s)
             return Evaluation(self._judge[1].evaluate(candidate_at(candidate), kernel, limits, show))
 
@@ -100,7 +98,10 @@ class Session:
             yield show
 
     def _kept(self, options: RunOptions) -> Challenges | None:
-        if self._challenges is None and (options.untrusted or options.vary_inputs):
+        return self._all_challenges() if options.untrusted or options.vary_inputs else self._challenges
+
+    def _all_challenges(self) -> Challenges:
+        if self._challenges is None:
             from replay.challenge.making import Challenges  # brings in numpy
 
             self._challenges = Challenges()

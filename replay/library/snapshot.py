@@ -224,19 +224,21 @@ class Snapshot:
         captured kernel, what moved, and what to do next. It is built once.
 
         candidate: a .cu, PTX, cubin or fat binary. kernel: which of the window it replaces, "" where its names say
-        that. choices: as of `run`. What the candidate does wrong is in the evaluation (WRONG, FAILED); raises
+        that. choices: as of `run`; trust is False where nothing else is said: it may be made to deceive (None: it is
+        yours). What the candidate does wrong is in the evaluation (WRONG, FAILED); raises
         UsageError and FileError for a question that makes no sense, EngineError where the captured kernel cannot be
         replayed here.
         """
+        from replay.challenge.making import Challenges
         from replay.evaluating.evaluate import Judge
         from replay.library.evaluating import Evaluation, candidate_at, limits_of
         from replay.library.options import run_options
         from replay.run.parent import run_snapshot
 
-        options = run_options(**self._with_window({"caches": "cold", **choices}))
+        options = run_options(**self._with_window({"caches": "cold", "trust": False, **choices}))
         limits = limits_of(minimum_effect, rounds, budget_s)
-        with followed(progress) as show:
-            judge = Judge(self.path, options, run_snapshot)
+        with followed(progress) as show, Challenges() as challenges:
+            judge = Judge(self.path, options, run_snapshot, challenges)
             return Evaluation(judge.evaluate(candidate_at(candidate), kernel, limits, show))
 
     def bisect(

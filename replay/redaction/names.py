@@ -100,7 +100,7 @@ class Names:
         if int.from_bytes(data[:4], "little") != CONTAINER_MAGIC:
             return self._ptx(data) if is_ptx(data) else data
         entries = read_container(data)
-        kept = [entry for entry in entries if entry.kind != "cubin"]
+        kept = [entry for entry in entries if entry.kind not in ("cubin", "tileir")]
         if len(kept) < len(entries):
             self.code.append(digest)
         smaller = container_of(data, kept)

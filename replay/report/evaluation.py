@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.outputs.wording import difference_lines
+from replay.report.run.trust import trust_lines
 from replay.results.evaluation import Evaluated, MovedCounter
 from replay.text import (
     MODELLED,
@@ -73,7 +74,7 @@ def _verdict(found: Evaluated) -> str:
 
 def facts(found: Evaluated) -> Iterator[tuple[str, str]]:
     """What is known, each with its name."""
-    if found.verdict in ("FAILED", "UNSURE") and found.reason:
+    if found.verdict in ("FAILED", "UNSURE", "WRONG") and found.reason:
         yield "why", shown(found.reason, 400)
     if found.outputs:
         yield "outputs", found.outputs
@@ -83,6 +84,7 @@ def facts(found: Evaluated) -> Iterator[tuple[str, str]]:
     if found.ratio is not None and found.low is not None and found.high is not None:
         interval = f"{percent(found.low)}, {percent(found.high)}"
         yield "ratio", f"{found.ratio:.4f} [{interval}] of {number(found.rounds, 'round')}"
+    yield from trust_lines(found.trust)
     if found.compiler:
         yield "compiler", shown(found.compiler, 200)
     yield "device", shown(found.device)

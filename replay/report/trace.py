@@ -1,7 +1,8 @@
 """A window as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing: JSON of the Trace Event Format.
 
 Format: "Trace Event Format" (Google, docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU): complete
-events ("X") with a begin and a duration in microseconds, instant events ("i"), flow events ("s", "f"), metadata ("M").
+events ("X") with a begin and a duration in microseconds, instant events ("i"), flow events ("s", "f"), counters ("C"),
+metadata ("M").
 
 Only durations of launches are known, not when they began. Each says so in its arguments: inside the application it is
 drawn as early as its call and the work before it in its stream allow; in the replay, where launches are timed in
@@ -11,6 +12,7 @@ passes of their own, one after the other.
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -19,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 from replay.api.functions import by_symbol
 from replay.api.parts import find_struct
 from replay.api.structs import CUlaunchConfig
-from replay.api.vocabulary import Effect, Term, Work
+from replay.api.vocabulary import Effect, Function, Term, Work
 from replay.images.demangle import demangle
 from replay.inspection.launches import LaunchedKernel, with_kernels
 from replay.results.run.timing import LaunchTime, TimeSummary
 from replay.results.schema import RunResult
-from replay.snapshot.schema import Call
+from replay.snapshot.schema import Call, Range
 from replay.text import shown
 
 if TYPE_CHECKING:
@@ -74,11 +76,11 @@ class Trace:
         self.events.append(event)
         return True
 
-    def connect(self, begin: Event, end: Event) -> None:
-        """An arrow from the call to its work."""
+    def connect(self, begin: Event, end: Event, name: str = "launch") -> None:
+        """An arrow: from a call to its work, or from a call that records an event to one that waits for it."""
         number = next(self._flow)
         for phase, at, more in (("s", begin, {}), ("f", end, {"bp": "e"})):
-            self.add({"ph": phase, "id": number, "name": "launch", "cat": "launch", "pid": at["pid"], "tid": at["tid"],
+            self.add({"ph": phase, "id": number, "name": name, "cat": name, "pid": at["pid"], "tid": at["tid"],
                       "ts": at["ts"], **more})  # fmt: skip
 
 
@@ -94,15 +96,45 @@ def snapshot_trace(trace: Trace, path: Path) -> None:
         source = "modelled" if environment is not None and environment.emulated else "measured"
         for window in opened.each_window():
             name = path.name + ("" if window is None else f", window {window.number}")
-            _window(trace, name, source, opened.calls())
+            _window(trace, name, source, opened.calls(), opened.ranges())
 
 
-def _window(trace: Trace, name: str, source: str, calls: Iterable[Call]) -> None:
+class _MemoryInUse:
+    """How much memory that the window reaches there is, by kind, from call to call."""
+
+    def __init__(self, ranges: Iterable[Range]) -> None:
+        self._bytes: Counter[str] = Counter()
+        self._changes: dict[int, list[tuple[str, int]]] = defaultdict(list)
+        self._told = False
+        for item in ranges:
+            if item.born_call is None:
+                self._bytes[item.kind] += item.size_bytes
+            else:
+                self._changes[item.born_call].append((item.kind, item.size_bytes))
+            if item.died_call is not None:
+                self._changes[item.died_call].append((item.kind, -item.size_bytes))
+
+    def after(self, call: int) -> dict[str, int] | None:
+        """The sums after a call; None where they are as before it."""
+        changes = self._changes.get(call, ())
+        for kind, size in changes:
+            self._bytes[kind] += size
+        if self._told and not changes:
+            return None
+        self._told = True
+        return {f"{kind}, bytes": max(0, count) for kind, count in sorted(self._bytes.items())}
+
+
+def _window(
+    trace: Trace, name: str, source: str, calls: Iterable[Call], ranges: Iterable[Range] = ()
+) -> None:
+    memory = _MemoryInUse(ranges)
     host = trace.process(f"host, under capture: {name}")
     device = trace.process(f"GPU, {source}: {name}")
     threads, streams = _Rows(trace, host, "thread"), _Rows(trace, device, "stream")
     free: dict[int, float] = {}  # when the work before in a stream is over
     origin: int | None = None
+    recorded: dict[int, Event] = {}  # handle of a CUevent -> the call that recorded it last
     for call, kernel in with_kernels(calls):
         if call.section != "window":
             continue
@@ -112,9 +144,13 @@ def _window(trace: Trace, name: str, source: str, calls: Iterable[Call]) -> None
         event = _call_event(call, kernel, host, threads.of(call.thread), begin)
         if not trace.add(event):
             continue
+        if (in_use := memory.after(call.number)) is not None and in_use:
+            trace.add({"ph": "C", "name": "memory that the window reaches", "pid": device, "tid": 0,
+                       "ts": event["ts"], "args": in_use})  # fmt: skip
         function = by_symbol().get(call.function)
         if function is None or call.in_capture or call.result != 0:
             continue
+        _order(trace, recorded, event, call, function)
         stream = _stream(call)
         if function.effect in _LAUNCHES:
             if call.gpu_ns is None:
@@ -137,6 +173,21 @@ def _window(trace: Trace, name: str, source: str, calls: Iterable[Call]) -> None
             work = _instant(call.function, device, streams.of(stream), max(begin, free.get(stream, 0.0)))
             work["args"] = {"call": call.number, "duration": "not timed", **_amount(call)}
             trace.add(work)
+
+
+def _order(trace: Trace, recorded: dict[int, Event], event: Event, call: Call, function: Function) -> None:
+    """An arrow to a call that waits for an event from the one that recorded it."""
+    waited, stream = function.takes("CUevent"), function.takes("CUstream")
+    if waited is None or not (function.queues or function.waits):
+        return
+    places = {parameter.name: place for place, parameter in enumerate(function.parameters)}
+    if places[waited.name] >= len(call.arguments):
+        return
+    handle = call.arguments[places[waited.name]]
+    if stream is not None and places[waited.name] < places[stream.name]:
+        recorded[handle] = event
+    elif handle in recorded:
+        trace.connect(recorded[handle], event, "event")
 
 
 def _call_event(call: Call, kernel: LaunchedKernel, process: int, row: int, begin: float) -> Event:

@@ -10,6 +10,14 @@ FORMAT = "replay.check/1"
 
 
 @dataclass(frozen=True)
+class CheckedPoint:
+    """One earlier result of the same series."""
+
+    created_utc: str
+    median_ns: float
+
+
+@dataclass(frozen=True)
 class CheckedCase:
     """One window of one snapshot. snapshot: path in the corpus. time_ns: median of the first replay.
 
@@ -19,7 +27,7 @@ class CheckedCase:
     error in the application, and does so again), NOISY (the replays disagree), NEW (nothing
     to hold it against). alert: it fails the gate. replays: how many were done; a finding is only kept when independent
     replays agree. device, driver_version, outputs: of the first replay. quarantined: why it does not count, "" when it
-    does.
+    does. course: the newest results of its series in the history of the baseline, oldest first.
     """
 
     snapshot: str
@@ -40,6 +48,7 @@ class CheckedCase:
     device: str = ""
     driver_version: int = 0
     outputs: str = ""
+    course: list[CheckedPoint] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

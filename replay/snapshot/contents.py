@@ -323,7 +323,7 @@ def describe_images(opened: Snapshot) -> Iterator[tuple[schema.Image, str]]:
             data = opened.read(image.contents, MAX_DESCRIBED_IMAGE_BYTES)
             modules = images.read_image(data, limit=MAX_DESCRIBED_IMAGE_BYTES)
             kernels = {name for module in modules for name in module.kernels}
-            targets = ", ".join(f"{module.kind} {module.target}" for module in modules)
+            targets = ", ".join(module.title for module in modules)
             yield image, f"{targets}: {len(kernels)} kernel{'s' if len(kernels) != 1 else ''}"
         except ReplayError as error:
             yield image, error.what

@@ -131,7 +131,7 @@ class Image:
     """
 
     digest: str
-    kind: Literal["ptx", "cubin", "fatbin", "unknown"]
+    kind: Literal["ptx", "cubin", "fatbin", "tileir", "unknown"]
     contents: Contents
     left_out: list[str] = field(default_factory=list)
     loaded_bytes: int = 0

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from replay.records import dataclass
 
 # A folder of this name beside a snapshot is looked into without being named. A snapshot cannot choose the name.
 BESIDE = "replay-store"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Part:
     """Bytes of a chunk: `literal`, or those of a file of weights (its digest) from `offset` on."""
 
@@ -20,7 +21,7 @@ class Part:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reference:
     """A chunk of so many bytes: its parts in order, or without any a piece of a store, under its digest."""
 
@@ -42,7 +43,7 @@ class WeightsName:
         return f"{self.hub}: {self.name}" if self.hub else self.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Held:
     """A piece as a store lists it. modified_s: when it was last written or asked for by a writer, in seconds since
     1970; None where the store does not say."""

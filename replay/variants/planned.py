@@ -93,17 +93,11 @@ class KeptPlans:
     def __init__(self) -> None:
         self._plans: dict[object, Plan] = {}
 
-    def __call__(
-        self,
-        variant: Variant,
-        reader: SnapshotReader,
-        driver: Driver,
-        ordinal: int,
-        progress: Callable[[str], None] = lambda text: None,
-    ) -> Plan:
-        key = variant, driver, ordinal
+    def __call__(self, variant: Variant, reader: SnapshotReader, *how: Any) -> Plan:
+        """how: the other arguments of `plan_of`, of which a function to tell progress to changes nothing."""
+        key = variant, tuple(item for item in how if not callable(item))
         if key not in self._plans:
-            self._plans[key] = plan_of(variant, reader, driver, ordinal, progress)
+            self._plans[key] = plan_of(variant, reader, *how)
         return self._plans[key]
 
 

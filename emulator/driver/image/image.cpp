@@ -2,6 +2,7 @@
 
 #include "lz4.hpp"
 #include "readable.hpp"
+#include "tile_ir.hpp"
 #include "zstd.hpp"
 
 #include <algorithm>
@@ -19,6 +20,7 @@ constexpr uint32_t elf_magic = 0x464C457F;
 constexpr uint64_t largest_ptx_bytes = uint64_t{1} << 30; // a bound for what an entry may claim to unpack to
 // What either compression can unpack to for each stored byte; a larger claim is false and need not be tried.
 constexpr uint64_t largest_lz4_ratio = 255, largest_zstd_ratio = 128 << 10;
+constexpr size_t least_tile_ir_bytes = 12, largest_tile_ir_bytes = size_t{64} << 20;
 constexpr size_t most_prelinked = 65536;
 constexpr std::string_view linked_mark = "// linked PTX texts: ", text_mark = "// text of bytes: ";
 constexpr std::string_view registers_mark = "\n// at most so many registers: ";
@@ -56,7 +58,7 @@ struct EntryHeader {
 };
 static_assert(sizeof(EntryHeader) == 64);
 
-enum Kind : uint16_t { kind_ptx = 1, kind_elf = 2, kind_lto = 8 };
+enum Kind : uint16_t { kind_ptx = 1, kind_elf = 2, kind_lto = 8, kind_tile_ir = 0x80 };
 enum Flag : uint64_t { flag_lz4 = 0x2000, flag_zstd = 0x8000, flag_exact = 0x100000, flag_family = 0x200000 };
 
 template <typename T> T read(const void *from) {
@@ -153,7 +155,7 @@ Found search_container(const uint8_t *container, size_t available, const setting
   const uint8_t *at = container + header.header_bytes;
   uint64_t left = header.entries_bytes;
   std::optional<EntryHeader> best;
-  const uint8_t *best_begin = nullptr;
+  const uint8_t *best_begin = nullptr, *tile_begin = nullptr;
   while (left >= sizeof(EntryHeader)) {
     auto entry = read<EntryHeader>(at);
     if (entry.header_bytes < sizeof(EntryHeader) || entry.header_bytes > left ||
@@ -162,6 +164,8 @@ Found search_container(const uint8_t *container, size_t available, const setting
     found.machine_code |= entry.kind == kind_elf;
     found.intermediate_code |= entry.kind == kind_lto;
     bool exact = entry.flags & flag_exact, family = entry.flags & flag_family;
+    if (entry.kind == kind_tile_ir)
+      tile_begin = at;
     if (entry.kind == kind_ptx) {
       if (!suits(entry.sm, exact, family, device))
         found.newer_ptx = true;
@@ -178,6 +182,13 @@ Found search_container(const uint8_t *container, size_t available, const setting
     std::string text = unpacked(*best, best_begin + best->header_bytes, log);
     text.resize(strnlen(text.data(), text.size()));
     found.ptx = PtxText{file_name(*best, best_begin), std::move(text)};
+  } else if (tile_begin) {
+    auto entry = read<EntryHeader>(tile_begin);
+    std::string code = unpacked(entry, tile_begin + entry.header_bytes, log);
+    auto *bytes = reinterpret_cast<const uint8_t *>(code.data());
+    if (!is_tile_ir(bytes, code.size()))
+      damaged("an entry of Tile IR holds none");
+    found.ptx = PtxText{file_name(entry, tile_begin), ptx_of_tile_ir(bytes, code.size(), device.sm(), log)};
   }
   return found;
 }
@@ -352,6 +363,9 @@ std::vector<PtxText> texts_of_image(const void *image, size_t bytes, const setti
   }
   if (begins_with(elf_magic))
     no_ptx({}, device, log);
+  auto readable = [&](size_t most) { return bytes == unknown_length ? readable_bytes(image, most) : bytes; };
+  if (is_tile_ir(start, readable(least_tile_ir_bytes)))
+    return {{"", ptx_of_tile_ir(start, readable(largest_tile_ir_bytes), device.sm(), log)}};
   auto *words = reinterpret_cast<const char *>(start);
   bool ends = true;
   size_t length = bytes == unknown_length ? readable_length(words, ends) : strnlen(words, bytes);

@@ -249,6 +249,7 @@ static std::string missing_feature(std::string_view unsupported) {
       {"suq.", "surfaces"},
       {"cp.async.bulk.tensor.", "tensor maps"},
       {"multimem.", "multicast memory"},
+      {"tileir.", "Tile IR (CUDA Tile)"},
   };
   for (const auto &[beginning, feature] : features)
     if (unsupported.substr(0, beginning.size()) == beginning)
@@ -257,6 +258,9 @@ static std::string missing_feature(std::string_view unsupported) {
       unsupported.find("cudaLaunchDevice") != std::string_view::npos ||
       unsupported.find("cudaGetParameterBuffer") != std::string_view::npos)
     return "; it is a part of dynamic parallelism that this driver has not";
+  if (unsupported.find("cudaGraph") != std::string_view::npos ||
+      unsupported.find("current_graph_exec") != std::string_view::npos)
+    return "; graphs are launched and changed by the host alone here";
   return "";
 }
 

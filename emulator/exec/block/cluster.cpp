@@ -187,8 +187,8 @@ bool Cluster::wake_in_vain() {
 }
 
 uint64_t Cluster::generic_address(const Block &own, uint64_t shared_address) const {
-  uint64_t rank = (shared_address >> rank_shift) - 1;
-  if (shared_address >> rank_shift == 0 || rank >= blocks.size())
+  uint64_t rank = (shared_address ^ other_block) >> rank_shift;
+  if (!(shared_address & other_block) || rank >= blocks.size())
     return own.warps[0].shared_base + shared_address;
   return blocks[rank]->warps[0].shared_base + (shared_address & ((uint64_t{1} << rank_shift) - 1));
 }

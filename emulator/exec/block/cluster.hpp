@@ -64,9 +64,13 @@ private:
   uint32_t vain_wakes_ = 0;
 };
 
-// In .shared::cluster, an address below 2^24 is in the block's own shared memory; above that bit is the
-// rank of a block plus one. mapa makes such addresses.
-constexpr uint32_t rank_shift = 24;
+// In .shared::cluster, an address below 2^24 is in the block's own shared memory; one with `other_block`
+// names the rank of a block in the bits from 24 on. mapa makes such addresses, and so does peer_mask:
+// programs clear the lowest bit of the rank to name the first block of a pair.
+constexpr uint32_t rank_shift = 24, other_block = 1 << 28, peer_mask = ~(uint32_t{1} << rank_shift);
+constexpr uint32_t shared_address_of(uint32_t rank, uint32_t offset) {
+  return other_block | rank << rank_shift | (offset & ((1 << rank_shift) - 1));
+}
 
 // %ctaid of the first block of a cluster.
 void cluster_position(const LaunchRequest &request, uint64_t cluster, uint32_t (&position)[3]);

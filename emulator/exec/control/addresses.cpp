@@ -92,7 +92,7 @@ const Instruction *map_address(Warp &w, const Instruction *i) {
     uint64_t address = i->wide_address ? w.row<uint64_t>(i->a)[lane] : w.row<uint32_t>(i->a)[lane];
     uint64_t result;
     if (i->space == ptx::Space::shared) {
-      result = (address & ((uint64_t{1} << rank_shift) - 1)) | uint64_t{rank + 1} << rank_shift;
+      result = shared_address_of(rank, static_cast<uint32_t>(address));
     } else {
       const Block *from = cluster.block_at(address, 1);
       if (!from)
@@ -103,6 +103,19 @@ const Instruction *map_address(Warp &w, const Instruction *i) {
       w.row<uint64_t>(i->destination)[lane] = result;
     else
       w.row<uint32_t>(i->destination)[lane] = static_cast<uint32_t>(result);
+  }
+  return i + 1;
+}
+
+const Instruction *first_of_pair(Warp &w, const Instruction *i) {
+  const Cluster &cluster = *w.block->cluster;
+  uint32_t rank = static_cast<uint32_t>(cluster.rank_of(*w.block)) & ~1u;
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
+    uint32_t lane = first_lane(lanes);
+    uint32_t address = w.row<uint32_t>(i->a)[lane];
+    bool own = address >> rank_shift == 0 && cluster.blocks.size() > 1;
+    uint32_t mask = static_cast<uint32_t>(i->immediate);
+    w.row<uint32_t>(i->destination)[lane] = (own ? shared_address_of(rank, address) : address) & mask;
   }
   return i + 1;
 }

@@ -14,5 +14,7 @@ const Instruction *shared_address(Warp &w, const Instruction *i); // a + immedia
 // mapa: a, b: rank; .shared::cluster or generic by space
 const Instruction *map_address(Warp &w, const Instruction *i);
 const Instruction *rank_of_address(Warp &w, const Instruction *i); // getctarank
+// a & peer_mask, a being an address of .shared::cluster: on a GPU, one's own has one's rank, too
+const Instruction *first_of_pair(Warp &w, const Instruction *i);
 
 } // namespace emulator::control

@@ -272,6 +272,8 @@ void Lowering::instruction() {
     move_wide();
     return;
   }
+  if (names_first_of_pair(opcode))
+    return;
   auto family = families.find(opcode.mnemonic);
   (this->*(family == families.end() ? &Lowering::arithmetic : family->second))(opcode);
 }

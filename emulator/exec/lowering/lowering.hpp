@@ -111,6 +111,7 @@ private:
   void store_asynchronously(Opcode &opcode);
   void mbarrier(Opcode &opcode);
   void cluster(Opcode &opcode);
+  bool names_first_of_pair(const Opcode &opcode);
   void control_launches(Opcode &opcode);
   void tensor_core(Opcode &opcode);
   void manage_tensor_memory(Opcode &opcode);

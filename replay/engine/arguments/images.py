@@ -60,7 +60,7 @@ def _check_image(data: bytes, where: object) -> None:
     """
     kind = identify(data)
     problem = "it holds pointers of another process" if kind == "wrapper" else ""
-    if kind in ("fatbin", "cubin"):
+    if kind in ("fatbin", "cubin", "tileir"):
         try:
             image_size(data)
         except ImageError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import struct
 from collections.abc import Iterator
 
@@ -170,7 +169,7 @@ def _instructions(architecture: Architecture, process_id: int, programs: bool) -
 def restrict(process_id: int, programs: bool = False) -> str:
     """Filter the system calls of all threads of this process from now on. programs: it may start others. Returns why
     that cannot be, or ""."""
-    machine = platform.machine()
+    machine = os.uname().machine
     architecture = ARCHITECTURES.get(machine)
     if architecture is None:
         return f"no filter of system calls is known for {machine}"

@@ -262,15 +262,14 @@ def _image(image: ImageNeed, needs: Requirements, here: Available) -> Finding:
         )  # fmt: skip
     if not image.known:
         return Finding(item, "a driver that reads it", f"{image.kind}, not looked into", "unknown")
-    has = (
-        ", ".join([*image.cubins, *(f"{target} (PTX {version})" for target, version in image.ptx)])
-        or "no code"
-    )
+    has = ", ".join(image.code) or "no code"
     device = "the built-in CPU driver" if here.emulated else f"sm_{here.capability}"
     left_out = f"; the capture left out {', '.join(image.left_out)}" if image.left_out else ""
     again = (
         "; `replay capture --full-images` keeps what a fat binary has for others" if image.left_out else ""
     )
+    if image.tile_ir and not image.ptx and (here.emulated or not image.cubins):
+        return _tile_ir(item, image, here)
     if here.emulated and not image.ptx:
         return Finding(
             item, f"SASS: {has}{left_out}", "executes only PTX", "lacking",
@@ -307,6 +306,25 @@ def _image(image: ImageNeed, needs: Requirements, here: Available) -> Finding:
     return Finding(item, has + left_out, device, "ok", "" if here.emulated else "PTX is compiled here")
 
 
+def _tile_ir(item: str, image: ImageNeed, here: Available) -> Finding:
+    """A driver compiles the bytecode of its own CUDA version and of those before. Not yet seen on a GPU."""
+    number, newest = max(((_version(text) or (0, 0)), text) for text in image.tile_ir)
+    has = ", ".join(image.code)
+    if here.emulated:
+        return Finding(
+            item, has, "executes only PTX", "lacking",
+            f"{item} holds {has}, which the built-in CPU driver loads and does not execute",
+            f"replay on a GPU whose driver is of CUDA {newest} or later",
+        )  # fmt: skip
+    if here.driver_version < number[0] * 1000 + number[1] * 10:
+        return Finding(
+            item, has, f"driver of CUDA {cuda_version(here.driver_version)}", "lacking",
+            f"{item} holds Tile IR {newest}, and this driver is of CUDA {cuda_version(here.driver_version)}",
+            f"use a driver of CUDA {newest} or later (--driver)",
+        )  # fmt: skip
+    return Finding(item, has, f"sm_{here.capability}", "ok", "Tile IR is compiled here")
+
+
 def _captured(needs: Requirements, here: Available) -> str:
     newer = needs.captured_driver > here.driver_version
     return f"; the snapshot was made with CUDA {cuda_version(needs.captured_driver)}" if newer else ""
@@ -334,18 +352,18 @@ def _fits(target: str, capability: int, ordinary: str) -> bool:
     return same_family and made_for <= capability
 
 
-def _ptx_version(version: str) -> tuple[int, int] | None:
+def _version(version: str) -> tuple[int, int] | None:
     match = _VERSION.fullmatch(version)
     return None if match is None else (int(match[1]), int(match[2]))
 
 
 def _since(version: str) -> int:
-    known = _ptx_version(version)
+    known = _version(version)
     return _PTX_SINCE.get(known, 0) if known is not None else 0
 
 
 def _ptx_fits(version: str, here: Available) -> bool:
-    known = _ptx_version(version)
+    known = _version(version)
     if known is None:
         return True  # the driver will say
     if here.emulated:

@@ -31,15 +31,17 @@ def chart(
     lines: Sequence[Line],
     label: str,
     unit: str = "",
-    marks: Sequence[int] = (),
+    marks: Sequence[float] = (),
     level: float | None = None,
-    places: Sequence[int] = (),
+    places: Sequence[float] = (),
     count: int = 0,
     name: str = "",
+    ticks: Sequence[tuple[float, str]] = (),
+    steps: Sequence[tuple[float, str]] = (),
 ) -> Markup:
     """Lines over one axis. label: what it shows, for who cannot see it. marks: positions of upright lines. level: a
     horizontal one. places, count: where each value is among so many; left out: one after another. name: written
-    above."""
+    above. ticks: places, and what is written below them, instead of their numbers. steps: upright lines with words."""
     known = [value for line in lines for value in line.values if value is not None]
     known += [end for line in lines for ends in line.ranges if ends is not None for end in ends]
     values = known + ([] if level is None else [level])
@@ -64,12 +66,15 @@ def chart(
     for tick in round_ticks(low, high):
         parts.append(_stroke("grid", _LEFT, WIDTH - _RIGHT, y(tick), y(tick)))
         parts.append(_text(_LEFT - 6, y(tick) + 4, "end", f"{tick:g} {unit}".strip()))
-    for place in _whole_ticks(count):
-        parts.append(_text(x(place - 1), HEIGHT - 8, "middle", f"{place:,}"))
+    for at, text in ticks or [(place - 1, f"{place:,}") for place in _whole_ticks(count)]:
+        parts.append(_text(x(at), HEIGHT - 8, "middle", text))
+    for at, text in steps:
+        parts.append(_stroke("step", x(at), x(at), _TOP, HEIGHT - _BOTTOM))
+        parts.append(_text(x(at) - 3, _TOP + 9, "end", text))
     if level is not None:
         parts.append(_stroke("level", _LEFT, WIDTH - _RIGHT, y(level), y(level)))
-    for place in marks:
-        parts.append(_stroke("mark", x(place - 0.5), x(place - 0.5), _TOP, HEIGHT - _BOTTOM))
+    for mark in marks:
+        parts.append(_stroke("mark", x(mark - 0.5), x(mark - 0.5), _TOP, HEIGHT - _BOTTOM))
     for line in lines:
         drawn = [
             (x(place), y(value), value, line.titles[at] if at < len(line.titles) else "")

@@ -79,11 +79,12 @@ class Section:
     drawings: list[tuple[str, Markup]] = field(default_factory=list)
     parts: list[Section] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
+    is_folded: bool = False
 
     @property
     def is_open(self) -> bool:
         """Whether its details are shown unfolded. What changed nothing can wait."""
-        return self.verdict not in ("SAME", "PASS")
+        return not self.is_folded and self.verdict not in ("SAME", "PASS")
 
     def figures(self) -> int:
         """Charts in it and its details."""

@@ -15,9 +15,11 @@ from markupsafe import Markup
 from replay import __version__
 from replay.harmless import visible
 from replay.privacy import without_places
+from replay.report.html.bisection import bisection_section
+from replay.report.html.check import check_section
 from replay.report.html.comparison import comparison_section
 from replay.report.html.evaluation import evaluation_section
-from replay.report.html.findings import bisection_section, check_section, history_section
+from replay.report.html.history import history_section
 from replay.report.html.model import Section
 from replay.report.html.plots import draw, points_for_each
 from replay.report.html.result import result_section
@@ -60,15 +62,17 @@ def render_page(sources: Sources) -> str:
     )
 
 
-def assembled(name: str, style: str, script: str, numbers: Sequence[str] = (), **values: object) -> str:
-    """A page of the template `name`, with this style and this script, the only ones that it allows. numbers: texts
+def assembled(
+    template: str, style: str, script: str, numbers: Sequence[str] = (), /, **values: object
+) -> str:
+    """A page of a template, with this style and this script, the only ones that it allows. numbers: texts
     without a name in them, for the template's `numbers`, which nothing has to be taken out of."""
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes")
     # Stand for files of this package, whose digests the policy has, while the rest is made private.
     styled, scripted = secrets.token_hex(), secrets.token_hex()
     numbered = [secrets.token_hex() for _ in numbers]
     page = _rendered(
-        name,
+        template,
         policy=_policy(style, script),
         style=styled,
         script=scripted if script else "",
@@ -102,14 +106,14 @@ def _scoped(style: str) -> str:
     return f".replay-found {{\n{rules}\n{themes}\n}}"
 
 
-def _rendered(name: str, **values: object) -> str:
+def _rendered(template: str, /, **values: object) -> str:
     import jinja2
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(part), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    return environment.get_template(name).render(empty=Section("There is nothing to report."), **values)
+    return environment.get_template(template).render(empty=Section("There is nothing to report."), **values)
 
 
 def _policy(style: str, script: str) -> str:
@@ -124,7 +128,7 @@ def _digest(text: str) -> str:
 
 def page_style() -> str:
     """That of every page."""
-    return part("page.css") + "\n" + part("drawing.css")
+    return "\n".join(map(part, ("page.css", "drawing.css", "findings.css")))
 
 
 def part(name: str) -> str:

@@ -15,8 +15,10 @@
     return made;
   }
 
-  // Half a place of room on both sides, so that the first and the last point are whole.
-  const whole = (plot) => [plot.data[0][0] - 0.5, plot.data[0][plot.data[0].length - 1] + 0.5];
+  // Room on both sides, so that the first and the last point are whole: half a place, or of an axis of time a part.
+  const margin = (xs, time) => (time ? (xs[xs.length - 1] - xs[0]) * 0.02 || 1 : 0.5);
+  const ends = (xs, time) => [xs[0] - margin(xs, time), xs[xs.length - 1] + margin(xs, time)];
+  const whole = (plot) => ends(plot.data[0], plot.scales.x.time);
 
   function heights(level, curves) {
     return (plot, low, high) => {
@@ -52,9 +54,16 @@
         draw.globalAlpha = 1; draw.lineWidth = 1.5 * devicePixelRatio;
       });
       for (const place of data.marks) {
-        const x = plot.valToPos(place - 0.5, "x", true);
+        const x = plot.valToPos(place, "x", true);
         draw.strokeStyle = style("bad"); draw.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
         draw.beginPath(); draw.moveTo(x, top); draw.lineTo(x, top + height); draw.stroke();
+      }
+      draw.strokeStyle = draw.fillStyle = style("unsure"); draw.setLineDash([2 * devicePixelRatio, 4 * devicePixelRatio]);
+      draw.font = `${11 * devicePixelRatio}px system-ui, sans-serif`; draw.textAlign = "right";
+      for (const step of data.steps) {
+        const x = plot.valToPos(step.x, "x", true);
+        draw.beginPath(); draw.moveTo(x, top); draw.lineTo(x, top + height); draw.stroke();
+        draw.fillText(step.text, x - 3 * devicePixelRatio, top + 11 * devicePixelRatio);
       }
       if (panel.level != null) {
         const y = plot.valToPos(panel.level, "y", true);
@@ -72,14 +81,15 @@
       width: Math.max(200, holder.clientWidth),
       height: first ? HEIGHT_FIRST : HEIGHT_OTHER,
       cursor: { sync: { key: together.key }, drag: { x: true, y: false }, points: { size: 9 } },
-      scales: { x: { time: false, range: (plot, low, high) => {
-                       const [first, last] = whole(plot);
-                       return low == null || (low <= first + 0.5 && high >= last - 0.5) ? [first, last] : [low, high];
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
+      scales: { x: { time: data.time, range: (plot, low, high) => {
+                       const [first, last] = ends(data.xs, data.time), room = margin(data.xs, data.time);
+                       return low == null || (low <= first + room && high >= last - room) ? [first, last] : [low, high];
                      } },
                 y: { range: heights(panel.level, panel.curves) } },
       series: [
         { label: data.x, value: (plot, value) =>
-          value == null ? "–" : value + (data.titles.length ? ", " + data.titles[data.xs.indexOf(value)] : "") },
+          value == null ? "–" : [...(data.time ? [] : [value]), ...data.titles.slice(data.xs.indexOf(value)).slice(0, 1)].join(", ") },
         ...panel.curves.map((curve) => ({
           label: curve.name, spanGaps: false, width: curve.joined ? 1.5 : 0,
           stroke: () => style(curve.style), dash: curve.style === "b" ? [6, 4] : undefined,
@@ -89,6 +99,10 @@
         })),
       ],
       axes: [
+        data.time ? { ...axis, size: 44, space: 90, values: [
+          [31536000, "{YYYY}", null, null, null, null, null, null, 1],
+          [86400, "{YYYY}-{MM}-{DD}", null, null, null, null, null, null, 1],
+          [1, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{YYYY}-{MM}-{DD}", null, null, null, 1]] } :
         { ...axis, size: 34, space: 60, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1e4, 1e5, 1e6] },
         { ...axis, size: AXIS, space: 32, values: (plot, places) => places.map((place) => shown(place) + " " + panel.unit) },
       ],

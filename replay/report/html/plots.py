@@ -4,12 +4,13 @@ that makes it interactive. Long series are thinned out, and that is said."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from replay.report.html.axis import day_ticks
 from replay.report.html.charts import Line, chart
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ DRAWN_POINTS = 600
 LIVE_POINTS = 4000
 PAGE_POINTS = 200_000  # of all figures together
 LEAST_POINTS = 40
+SVG_TICKS = 5
+MAXIMUM_STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,26 @@ class Panel:
 @dataclass(frozen=True)
 class Plot:
     """label: what it shows, for who cannot see it. x: what a place is ("round"); places are counted from 1. titles: of
-    each place, for who looks closer. marks: positions (from 0), each with an upright line before it."""
+    each place, for who looks closer. marks: positions (from 0), each with an upright line before it. seconds: when each
+    place was, since 1970: then the axis is one of time. steps: positions with an upright line, and its words."""
 
     label: str
     x: str
     panels: Sequence[Panel]
     titles: Sequence[str] = ()
     marks: Sequence[int] = field(default_factory=tuple)
+    seconds: Sequence[float] = ()
+    steps: Sequence[tuple[int, str]] = ()
+
+    def before(self, place: int) -> float:
+        """Halfway from the place before it, on the axis."""
+        if not self.seconds:
+            return place + 0.5
+        return (self.seconds[max(0, place - 1)] + self.seconds[place]) / 2
+
+    def on_axis(self, place: int) -> float:
+        """Places count from 1, or are moments."""
+        return self.seconds[place] if self.seconds else place + 1
 
     @property
     def places(self) -> int:
@@ -84,6 +100,7 @@ def draw(plot: Plot, points: int = LIVE_POINTS) -> Drawn:
     columns = [curve.values for panel in panels for curve in panel.curves]
     live = kept(columns, plot.places, points)
     drawn = kept(columns, plot.places, min(points, DRAWN_POINTS))
+    at = _positions(plot)
     parts = [
         chart(
             [
@@ -91,16 +108,22 @@ def draw(plot: Plot, points: int = LIVE_POINTS) -> Drawn:
                      [_at_text(plot.titles, place) for place in drawn], [_range(curve, place) for place in drawn])
                 for curve in panel.curves
             ],
-            f"{plot.label}: {panel.name}", panel.unit, plot.marks, panel.level, drawn, plot.places,
+            f"{plot.label}: {panel.name}", panel.unit, [at(plot.before(mark)) + 0.5 for mark in plot.marks],
+            panel.level, [at(plot.on_axis(place)) for place in drawn], plot.places,
             panel.name if len(panels) > 1 else "",
+            [(at(moment), text) for moment, text in day_ticks(plot.seconds[0], plot.seconds[-1], SVG_TICKS)]
+            if plot.seconds else (),
+            [(at(plot.before(place)), text) for place, text in plot.steps[:MAXIMUM_STEPS]],
         )
         for panel in panels
     ]  # fmt: skip
     data = {
         "x": plot.x,
-        "xs": [place + 1 for place in live],
+        "time": bool(plot.seconds),
+        "xs": [plot.on_axis(place) for place in live],
         "titles": [plot.titles[place] for place in live] if plot.titles else [],
-        "marks": [place + 1 for place in plot.marks],
+        "marks": [plot.before(place) for place in plot.marks],
+        "steps": [{"x": plot.before(place), "text": text} for place, text in plot.steps[:MAXIMUM_STEPS]],
         "panels": [
             {
                 "name": panel.name,
@@ -121,6 +144,14 @@ def draw(plot: Plot, points: int = LIVE_POINTS) -> Drawn:
     )  # fmt: skip
     data_element = Markup('<script type="application/json">{}</script>').format(script_json(data))
     return Drawn(Markup("").join(parts), data_element, left_out)
+
+
+def _positions(plot: Plot) -> Callable[[float], float]:
+    """From the axis to places of the drawing, which count from 0."""
+    if not plot.seconds:
+        return lambda value: value - 1
+    first, last = plot.seconds[0], plot.seconds[-1]
+    return lambda value: (value - first) / (last - first) * (plot.places - 1)
 
 
 def kept(columns: Sequence[Values], places: int, limit: int) -> list[int]:

@@ -59,11 +59,11 @@ def needs_lines(needs: Requirements) -> Iterator[tuple[str, str]]:
         memory += f", {len(needs.devices)} devices"
     yield "memory", memory
     for image in needs.images[:SHOWN_IMAGES]:
-        targets = [*image.cubins, *(f"{target} (PTX {version})" for target, version in image.ptx)]
+        targets = image.code
         text = some([shown(item, 40) for item in targets], SHOWN_TARGETS)
         if not image.known:
             text = "not looked into"
-        elif not image.ptx:
+        elif not image.ptx and not image.tile_ir:
             text += "; no PTX, so only these architectures"
         yield "code", f"{shown(image.digest[:12])}: {text or 'none'}"
     if len(needs.images) > SHOWN_IMAGES:

@@ -3,6 +3,7 @@ tensor; reductions of halves. Against numpy, by the rules of PTX ISA and cuda.h.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import random
 from dataclasses import replace
@@ -15,15 +16,18 @@ from driver_api import Driver
 from test_tensor_map_shapes import Columns, encode_im2col, launch, shared_load
 from test_tensor_maps import (
     BF16,
+    DRAIN,
     F16,
     F32,
     F64,
     U8,
     U16,
+    U32,
     Map,
     Settings,
     encode,
     load_kernel,
+    ptx,
     run,
     store_kernel,
     swizzled,
@@ -269,3 +273,47 @@ def test_what_no_unit_has_ends_the_kernel(fresh: Fresh, settings: str, kernel: s
     )
     assert done.stdout.split() == ["715"]
     assert why in done.stderr
+
+
+# ---- pairs of blocks -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", ["0xFEFFFFFF", "-16777224"])
+@pytest.mark.parametrize("mask", [None, 1, 2, 3])
+def test_blocks_of_a_pair_tell_the_first_ones_mbarrier(cuda: Driver, mask: int | None, bits: str) -> None:
+    """.cta_group::2: each block copies 512 bytes; the first one waits for those of both. Programs name its mbarrier by
+    clearing a bit of the address of their own. With a mask, the first block copies for the blocks in it."""
+    tensor = np.random.default_rng(9).integers(0, 1 << 32, (32, 64), "u4")
+    at, made, out = on_device(cuda, tensor.tobytes()), Map(), cuda.alloc(1024)
+    assert encode(cuda, Settings(U32, 2, at, (64, 32), (256,), (16, 8)), made) == api.SUCCESS
+    multicast, operand = (".multicast::cluster", ", %h0") if mask is not None else ("", "")
+    blocks = [rank for rank in range(2) if mask is None or mask >> rank & 1]
+    body = f"""
+    .reg .b16 %h0;
+    .reg .pred %q<3>;
+    mov.u32 %r10, %cluster_ctarank; setp.ne.u32 %q0, %r10, 0;
+    barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+    @%p0 bra COPIED;
+    and.b32 %r11, %r2, {bits};
+    mov.b16 %h0, {mask or 0};
+    @!%q0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], {512 * len(blocks)};
+    mad.lo.s32 %c0, %r10, 16, %c0;
+    {"@%q0 bra COPIED;" if mask is not None else ""}
+    cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes{multicast}
+      [%r1], [%map, {{%c0, %c1}}], [%r11]{operand};
+    @%q0 bra COPIED;
+    WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0;
+    @!%p2 bra WAIT;
+    COPIED: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+    mul.wide.u32 %rd3, %r10, 512; add.u64 %out, %out, %rd3;
+    """
+    text = ptx(body + DRAIN.format(bytes=512), 512)
+    end = ".param .align 4 .b8 c[20])"
+    function = cuda.function(cuda.module(text.replace(end, end + " .reqnctapercluster 2")), "k")
+    place = (ctypes.c_int32 * 5)(3, 2)
+    assert cuda.launch(function, (2,), (32,), [made.parameter, out, place]) == 0
+    assert cuda.cuCtxSynchronize() == 0
+    found = np.frombuffer(cuda.read(out, 1024), "u4").reshape(2, 8, 16)
+    for rank in blocks:
+        first = 3 + 16 * (rank if mask is None else 0)
+        assert (found[rank] == tensor[2:10, first : first + 16]).all(), rank

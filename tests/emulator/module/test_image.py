@@ -327,3 +327,56 @@ def test_damage_is_seen_where_no_process_may_be_read(fresh):
     if done.stdout.split()[0] != "restricted":
         pytest.skip(f"needs seccomp, which this kernel or container refuses: {done.stdout}")
     assert done.stdout.split()[1] == "200"
+
+
+def tile_ir() -> bytes:
+    """Tile IR with one entry `scale` of a pointer and an i32: header, functions, types, names, end."""
+    function = b"\x01\x00\x04\x02\x01\x01\x5c"
+    types = [b"\x0c\x00", b"\x03", b"\x0d\x00\x00", b"\x0d\x01\x00", b"\x10\x02\x02\x03\x00"]
+    starts = struct.pack("<5I", *(sum(map(len, types[:at])) for at in range(5)))
+    image = b"\x7fTileIR\0\x0d\x01\0\0"
+    for section, data in (
+        (2, function),
+        (5, b"\x05\0\0\0" + starts + b"".join(types)),
+        (1, b"\x01\0\0\0" + bytes(4) + b"scale"),
+    ):
+        image += bytes([section | 0x80, len(data), 4])
+        image += bytes(-len(image) % 4) + data
+    return image + b"\0"
+
+
+@pytest.mark.parametrize(
+    "image", [tile_ir(), container(entry(0x80, 100, tile_ir())), container(entry(0x80, 100, tile_ir(), ZSTD))]
+)
+def test_tile_ir_is_loaded_and_its_launch_refused(fresh, image: bytes):
+    done = fresh(
+        f"""
+        image = {image!r}
+        function = d.function(d.make("cuModuleLoadData", image), "scale")
+        offset, size = ctypes.c_size_t(), ctypes.c_size_t()
+        for index in range(3):
+            error = d.cuFuncGetParamInfo(function, index, ctypes.byref(offset), ctypes.byref(size))
+            print(error, offset.value, size.value)
+        print(d.launch(function, (1,), (1,), [ctypes.c_uint64(0), ctypes.c_int(1)]))
+        """
+    )
+    assert done.stdout.splitlines() == ["0 0 8", "0 8 4", "1 8 4", "801"]
+    assert "Tile IR is loaded for capture alone" in done.stderr
+    assert "scale is not launched" in done.stderr
+    assert "it needs Tile IR (CUDA Tile)" in done.stderr
+
+
+def test_damaged_tile_ir_is_refused(cuda: Driver, tmp_path):
+    whole, random_, path = tile_ir(), random.Random(24), tmp_path / "damaged.tilebc"
+    for end in range(8, len(whole)):
+        path.write_bytes(whole[:end])
+        assert cuda.cuModuleLoad(api.out(api.handle()), str(path).encode()) == api.INVALID_IMAGE
+    for _ in range(500):
+        damaged = bytearray(whole)
+        damaged[random_.randrange(8, len(damaged))] = random_.choice((0, 1, 0x7F, 0x80, 0xFF))
+        path.write_bytes(damaged)
+        assert cuda.cuModuleLoad(api.out(api.handle()), str(path).encode()) in (
+            0,
+            api.INVALID_IMAGE,
+            api.INVALID_PTX,
+        )

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from replay.bisect.progress import Progress
+from replay.bisect.candidates import Candidate
+from replay.bisect.progress import MAXIMUM_COURSE, Progress, candidates_of, course_of
 from replay.bisect.stages import MergedError, SkippedError, find_slower, find_symptom
 from replay.compare.rounds import Observation, RoundLimits
 from replay.errors import EngineError
@@ -288,3 +289,38 @@ def test_a_state_that_lacks_a_field_is_an_error():
 def test_ends_of_equal_machine_code_are_told_from_other_errors():
     with pytest.raises(MergedError, match="same machine code"):
         search(Bench([1, 1, 1], codes=["a", "a", "a"]), 3)
+
+
+def test_the_rounds_between_the_ends_are_kept_and_come_back():
+    progress = Progress(34)
+    found = search(Bench(steps_of(34, (20, 0.03)), 0.009), 34, progress=progress)
+    course = course_of(progress)
+    assert [(one.good, one.bad) for one in course] == [(0, 33)] * len(course)
+    assert course[-1].first_bad == 20
+    assert course[-1].probability >= 0.99
+    assert (course[-1].low, course[-1].high) == (20, 20)
+    assert all(one.low <= one.first_bad <= one.high for one in course)
+    assert course[0].high - course[0].low > 10
+    assert "99 % are enough" in found.stopped
+    again = Progress.of_plain(json.loads(json.dumps(progress.plain())))
+    assert course_of(again) == course
+    earlier = progress.plain()
+    del earlier["course"]
+    assert Progress.of_plain(earlier).course == []
+
+
+def test_a_course_has_an_end():
+    progress = Progress(3)
+    for _ in range(MAXIMUM_COURSE + 5):
+        progress.add_round(0, 2, 1, 0.0, 1, 0.5, 1, 2)
+    assert len(course_of(progress)) == MAXIMUM_COURSE
+
+
+def test_candidates_have_ratios_with_intervals_where_there_are_rounds():
+    progress = Progress(3, observations={1: [0.01, 0.02, 0.015], 2: [0.03]})
+    names = [Candidate(name) for name in "abc"]
+    one, two, three = candidates_of(progress, names, [], {}, None, {1: 1000.0})
+    assert (one.ratio, one.time_ns) == (None, None)
+    assert two.low < two.ratio < two.high
+    assert two.time_ns == 1000.0
+    assert (three.ratio, three.low) == (math.exp(0.03), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import string
+import types
 from pathlib import Path
 
 import pytest
@@ -148,7 +149,8 @@ def ada(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.chdir(home / "project")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USER", "ada")
-    monkeypatch.setattr(privacy.platform, "node", lambda: "turing.example.org")
+    named = types.SimpleNamespace(nodename="turing.example.org")
+    monkeypatch.setattr(privacy.os, "uname", lambda: named)
     return home
 
 

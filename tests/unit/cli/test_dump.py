@@ -156,7 +156,6 @@ def test_dump_of_a_huge_buffer_of_zeros_takes_no_space(tmp_path: Path) -> None:
 def test_dump_of_one_chunk_repeated_beyond_the_disk_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from replay.inspection import folder
     from replay.snapshot import schema
 
     with SnapshotWriter(tmp_path / "x.rsnap") as out:
@@ -167,7 +166,7 @@ def test_dump_of_one_chunk_repeated_beyond_the_disk_is_refused(
             schema.to_wire(schema.Range(1, "device", 1 << 40, contents.size_bytes, 0, 1, before=contents)),
         )
     space = shutil.disk_usage(tmp_path)._replace(free=4 << 20)
-    monkeypatch.setattr(folder.shutil, "disk_usage", lambda path: space)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: space)
     assert run("dump", tmp_path / "x.rsnap", "-o", tmp_path / "out") == 3
     assert "4 MiB are to be written and 3.8 MiB are free" in capsys.readouterr().err
     assert list((tmp_path / "out").iterdir()) == []

@@ -203,6 +203,12 @@ def test_a_hostile_pack_is_named_and_nothing_of_it_is_used(folder, tmp_path, cha
     assert not [*tmp_path.rglob("outside.rres")]
 
 
+def test_what_a_later_version_adds_to_a_pack_is_left_out(folder):
+    before = entries(folder)
+    rewritten(folder, first("clock_mhz", 1980))
+    assert entries(folder) == before
+
+
 def test_texts_of_a_pack_are_harmless(folder):
     rewritten(folder, first("device", "a\x1b[31m"))
     with History(folder) as history:

@@ -92,9 +92,10 @@ class Chromium:
         return value
 
     def open(
-        self, page: Path, width: int = 1400, height: int = 1200, scheme: str = "light", scripts: bool = True
-    ) -> None:
-        """Show a file, and wait until it is drawn."""
+        self, page: Path, width: int = 1400, height: int = 1200, scheme: str = "light", scripts: bool = True,
+        place: str = "",
+    ) -> None:  # fmt: skip
+        """Show a file, and wait until it is drawn. place: what comes behind the # of its address."""
         self.events.clear()
         self("Emulation.setScriptExecutionDisabled", value=not scripts)
         self(
@@ -105,11 +106,17 @@ class Chromium:
             mobile=False,
         )
         self("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self("Page.navigate", url=page.as_uri())
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
-            self.events.append(self._next())
+        if place:  # a place in the page that is there already would load nothing
+            self._load("about:blank")
+        self._load(page.as_uri() + (f"#{place}" if place else ""))
         if scripts:
             self.settle()
+
+    def _load(self, address: str) -> None:
+        self.events.clear()
+        self("Page.navigate", url=address)
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self._next())
 
     def settle(self) -> None:
         """Wait for what the page's script does after two more frames."""

@@ -123,3 +123,64 @@ def golden_ptx() -> bytes:
 
 def ptx_with(*declarations: str) -> bytes:
     return "\n".join([".version 8.0\n.target sm_70", *declarations, ".entry k() { ret; }"]).encode()
+
+
+def _number(value: int) -> bytes:
+    digits = bytearray()
+    while value > 0x7F:
+        digits.append(0x80 | value & 0x7F)
+        value >>= 7
+    return bytes([*digits, value])
+
+
+def _table(items: list[bytes]) -> bytes:
+    starts = [sum(map(len, items[:at])) for at in range(len(items))]
+    count = _number(len(items))
+    return count + bytes(-len(count) % 4) + struct.pack(f"<{len(items)}I", *starts) + b"".join(items)
+
+
+# Bytes of an element type in Tile IR and what they stand for
+TILE_TYPES = {"i32": b"\x03", "i64": b"\x04", "f64": b"\x09", "i8": b"\x01", "pointer": b"\x0c\x00"}
+
+
+def make_tile_ir(
+    entries: dict[str, list[str]] | None = None,
+    version: tuple[int, int] = (13, 1),
+    hints: bytes = b"",
+    strings: tuple[str, ...] = (),
+    helper: str = "",
+) -> bytes:
+    """Tile IR whose entries take these parameters. hints: an attribute that each has. helper: a function that is no
+    entry. Code is bytes that nobody reads."""
+    entries = {"add": ["pointer", "i32", "f64"]} if entries is None else entries
+    elements = [TILE_TYPES[name] for name in TILE_TYPES]
+    tiles = [b"\x0d" + _number(at) + b"\0" for at in range(len(elements))]
+    numbers = {name: len(elements) + at for at, name in enumerate(TILE_TYPES)}
+    types, names, functions = [*elements, *tiles], [text.encode() for text in strings], b""
+    late = version >= (13, 5)
+    for name, parameters in {**({helper: []} if helper else {}), **entries}.items():
+        is_entry = name != helper
+        types.append(
+            b"\x10"
+            + _number(len(parameters))
+            + b"".join(_number(numbers[item]) for item in parameters)
+            + b"\0"
+        )
+        names.append(name.encode())
+        flags = (2 | (4 if hints and not late else 0)) if is_entry else 0
+        functions += _number(len(names) - 1) + _number(len(types) - 1) + bytes([flags]) + _number(1)
+        if is_entry and (late or hints):
+            functions += hints or b"\x0b\x00"
+        functions += b"\x06\x00" if late else b""
+        functions += _number(300) + b"\x5c" * 300
+    image = b"\x7fTileIR\0" + bytes(version) + b"\0\0"
+    parts = [
+        (2, 8, _number(len(entries) + bool(helper)) + functions),
+        (5, 4, _table(types)),
+        (1, 4, _table(names)),
+    ]
+    for section, alignment, data in parts:
+        head = bytes([section | 0x80]) + _number(len(data)) + _number(alignment)
+        image += head
+        image += b"\xcb" * (-len(image) % alignment) + data
+    return image + b"\0"

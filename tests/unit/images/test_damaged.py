@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from replay import images
 from replay.errors import ImageError
 
-from ..helpers.image_factory import golden_ptx, make_container, make_cubin, make_entry
+from ..helpers.image_factory import golden_ptx, make_container, make_cubin, make_entry, make_tile_ir
 
 SOURCES: dict[str, Callable[[], bytes]] = {
     "ptx": golden_ptx,
     "cubin": make_cubin,
+    "tileir": make_tile_ir,
     "fatbin": lambda: make_container(
         make_entry(2, 80, make_cubin(8, 80)),
         make_entry(1, 80, golden_ptx(), packing="zstd"),
@@ -41,7 +42,15 @@ def exercise(data: bytes) -> None:
 @settings(max_examples=300, deadline=None)
 @given(
     st.binary(max_size=300),
-    st.sampled_from([b"", b"\x7fELF\x02\x01\x01\x33\x08", b"\x50\xed\x55\xba", b".version 8.0\n"]),
+    st.sampled_from(
+        [
+            b"",
+            b"\x7fELF\x02\x01\x01\x33\x08",
+            b"\x7fTileIR\0\x0d\x01\0\0",
+            b"\x50\xed\x55\xba",
+            b".version 8.0\n",
+        ]
+    ),
 )
 def test_random_bytes_raise_only_our_error(data: bytes, beginning: bytes) -> None:
     exercise(beginning + data)

@@ -63,7 +63,13 @@ def candidate(tmp_path: Path):  # type: ignore[no-untyped-def]
 def judge(increment_snapshot: Path, emulator: str, candidate):  # type: ignore[no-untyped-def]
     def evaluate(text: str, **choices: object) -> replay.Evaluation:
         snapshot = replay.open(increment_snapshot)
-        asked: dict[str, object] = {"driver": emulator, "samples": 2, "timeout_s": 5, **choices}
+        asked: dict[str, object] = {
+            "driver": emulator,
+            "samples": 2,
+            "timeout_s": 5,
+            "trust": None,
+            **choices,
+        }
         return snapshot.evaluate(candidate(text), **asked)  # type: ignore[arg-type]
 
     return evaluate
@@ -102,6 +108,17 @@ def test_hints_are_by_what_was_found(judge) -> None:  # type: ignore[no-untyped-
     spilled = replace(faster, counters=[MovedCounter("spill_store_bytes", 0, 64)])
     assert "spills registers" in hint(spilled, {})
     assert "within the noise" in hint(replace(data, verdict="UNSURE"), {})
+
+
+def test_an_untrusted_one_is_confronted(judge) -> None:  # type: ignore[no-untyped-def]
+    found = judge(INCREMENT, trust=False)
+    assert (found.verdict, found.correct) == ("SAME", True)
+    assert found.trust is not None
+    assert {check.kind for check in found.trust.checks} >= {"poison", "inputs"}
+    assert judge(INCREMENT).trust is None
+    deceiving = replace(found.data, verdict="WRONG", outputs="match")
+    assert not deceiving.correct
+    assert "without doing the work" in hint(deceiving, {})
 
 
 def test_a_wrong_one_says_where_and_is_not_timed(judge) -> None:  # type: ignore[no-untyped-def]
@@ -229,7 +246,7 @@ def test_a_session_judges_as_fresh_processes_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     def essence(found: replay.Evaluation) -> dict[str, object]:
-        left_out = ("created_utc", "wall_s", "command", "driver", "reason", "error")
+        left_out = ("created_utc", "wall_s", "command", "driver", "reason", "error", "trust")
         return {name: value for name, value in json.loads(found.json()).items() if name not in left_out}
 
     fresh = replay.open(increment_snapshot)

@@ -33,7 +33,7 @@ def test_a_figure_holds_the_values_twice():
     data = data_of(drawn)
     assert data["xs"] == [1, 2, 3]
     assert data["panels"][0]["curves"][0]["values"] == [1.0, None, 3.0]
-    assert data["marks"] == [3]
+    assert data["marks"] == [2.5]
     assert str(drawn.svg).count("<circle") == 2
     assert drawn.left_out == ""
 

@@ -202,7 +202,11 @@ def test_calls_are_columns_with_their_streams_and_waits(tmp_path):
     assert timeline.arrows == [(2, 3), (2, 4)]
     page = render_snapshots([path])
     (texts,), (data,) = blocks(page, "texts"), blocks(page, "columns")
-    assert [name for _, name in texts["rows"]] == ["thread 1", "stream 0x51", "stream 0x52"]
+    assert [name + handle for _, name, handle in texts["rows"]] == [
+        "thread 1",
+        "stream 1 0x51",
+        "stream 2 0x52",
+    ]
     assert texts["timed"] is True
     assert len(data["which"]) == 5
 

@@ -14,7 +14,7 @@ from replay.report import trace as tracing
 from replay.report.trace import Trace, result_trace, snapshot_trace
 from replay.results.run.timing import LaunchTime
 from replay.results.store import write_result
-from replay.snapshot.schema import Call
+from replay.snapshot.schema import Call, Range
 
 from .test_report import HOSTILE, timed
 
@@ -23,6 +23,7 @@ PHASES = {
     "X": {"ts", "dur", "cat"},
     "i": {"ts", "s"},
     "M": {"args"},
+    "C": {"ts", "args"},
     "s": {"ts", "id"},
     "f": {"ts", "id", "bp"},
 }
@@ -41,6 +42,9 @@ def checked(trace: Trace) -> list[dict]:
         if event["ph"] == "M":
             continue
         assert event["ts"] >= 0
+        if event["ph"] == "C":
+            assert all(isinstance(value, int) and value >= 0 for value in event["args"].values())
+            continue
         assert (event["pid"], event["tid"]) in named
         if event["ph"] == "X":
             assert event["dur"] >= 0
@@ -95,6 +99,35 @@ def test_a_window_has_calls_by_thread_and_work_by_stream(window):
     assert [(event["name"], event["args"].get("bytes")) for event in untimed] == [
         ("cuMemsetD32Async", 64), ("cuMemcpyDtoHAsync_v2", 64), ("cuLaunchKernel", None)]  # fmt: skip
     assert untimed[1]["ts"] == 38.0
+
+
+def test_memory_that_comes_and_goes_is_a_counter(window):
+    ranges = [
+        Range(1, "device", 0x1000, 256, 0, 0),
+        Range(2, "device", 0x2000, 64, 0, 0, born_call=2, died_call=4),
+        Range(3, "managed", 0x3000, 8, 0, 0, died_call=4),
+    ]
+    trace = Trace()
+    tracing._window(trace, "x.rsnap", "measured", window, ranges)
+    counters = [event for event in checked(trace) if event["ph"] == "C"]
+    assert [(event["ts"], event["args"]) for event in counters] == [
+        (0.0, {"device, bytes": 256, "managed, bytes": 8}),
+        (10.0, {"device, bytes": 320, "managed, bytes": 8}),
+        (30.0, {"device, bytes": 256, "managed, bytes": 0}),
+    ]
+
+
+def test_an_arrow_goes_from_the_call_that_records_an_event_to_those_that_wait(window):
+    calls = [
+        call(1, "cuStreamWaitEvent", [0x77, 0xE1, 0]),  # nothing was recorded yet
+        call(2, "cuEventRecord", [0xE1, 0x77]),
+        call(3, "cuStreamWaitEvent", [0x78, 0xE1, 0]),
+        call(4, "cuEventSynchronize", [0xE1]),
+    ]
+    trace = Trace()
+    tracing._window(trace, "x.rsnap", "measured", calls)
+    flows = [(event["ph"], event["ts"]) for event in checked(trace) if event.get("cat") == "event"]
+    assert flows == [("s", 10.0), ("f", 20.0), ("s", 10.0), ("f", 30.0)]
 
 
 def test_what_is_not_known_is_said(window):

@@ -1,4 +1,8 @@
 // cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, cp.async.bulk.prefetch.tensor, tensormap.replace.
+#include <algorithm>
+
+#include "exec/block/cluster.hpp"
+#include "exec/control/addresses.hpp"
 #include "exec/copies/asynchronous.hpp"
 #include "exec/copies/tensor/copies.hpp"
 #include "exec/lowering/lowering.hpp"
@@ -100,6 +104,34 @@ void Lowering::copy_tensor(Opcode &opcode, bool reduces) {
                                   (pairs ? tensor_copies::for_pairs : 0);
   lowered.counted = 1;
   apply_guard(lowered);
+}
+
+// Where blocks copy tensors as pairs, programs (CUTLASS's) find the mbarrier of a pair's first block by
+// clearing a bit of the address of their own; compilers clear those of its alignment as well.
+bool Lowering::names_first_of_pair(const Opcode &opcode) {
+  constexpr uint32_t alignment_bits = 15;
+  if (opcode.mnemonic != "and" || !opcode.has("b32") || operand_count() != 3 ||
+      operand(2).kind != Kind::integer ||
+      (static_cast<uint32_t>(operand(2).value) | alignment_bits) != peer_mask)
+    return false;
+  bool pairs =
+      std::any_of(body_.instructions.begin(), body_.instructions.end(), [](const ptx::Instruction &i) {
+        return std::string_view(i.opcode).substr(0, 21) == "cp.async.bulk.tensor." &&
+               std::string_view(i.opcode).find(".cta_group::2") != std::string_view::npos;
+      });
+  if (!pairs)
+    return false;
+  program_.communicates = true;
+  uint32_t address = source(operand(1), Type::u32), result = destination(operand(0), Type::u32);
+  Lowered &lowered = emit(control::first_of_pair);
+  lowered.instruction.immediate = static_cast<uint32_t>(operand(2).value);
+  refer(lowered, Field::a, address, false);
+  refer(lowered, Field::destination, result, true);
+  lowered.references.back().uses = true;
+  lowered.counted = 1;
+  apply_guard(lowered);
+  finish_destinations();
+  return true;
 }
 
 void Lowering::change_tensor_map(Opcode &opcode) {

@@ -27,9 +27,12 @@ def calls_block(timeline: Timeline) -> tuple[Markup, str]:
     thread_rows = {thread: min(place, MAXIMUM_ROWS - 1) for place, thread in enumerate(threads)}
     first = min(len(threads), MAXIMUM_ROWS)
     stream_rows = {stream: first + min(place, MAXIMUM_ROWS - 1) for place, stream in enumerate(streams)}
-    rows = [["calls", _row(f"thread {place + 1}", place, len(threads))] for place in range(first)]
+    rows = [["calls", _row(f"thread {place + 1}", place, len(threads)), ""] for place in range(first)]
+    named = [stream for stream in streams if stream not in _DEFAULT]
     for place, stream in enumerate(streams[:MAXIMUM_ROWS]):
-        rows.append(["work", _row(_DEFAULT.get(stream, f"stream {stream:#x}"), place, len(streams))])
+        name = _DEFAULT.get(stream) or f"stream {named.index(stream) + 1}"
+        handle = "" if stream in _DEFAULT else f" {stream:#x}"
+        rows.append(["work", _row(name, place, len(streams)), handle])
     texts = {
         "rows": rows,
         "sorts": SORTS,

@@ -54,7 +54,7 @@ const Replay = (() => {
       set(name, value) {
         if (value === undefined || value === "" || value === null) state.delete(named(name));
         else state.set(named(name), String(value));
-        if (!waiting) waiting = setTimeout(writeState, 200);
+        if (!waiting) waiting = setTimeout(writeState, 300);
       },
     };
   }

@@ -17,9 +17,11 @@
 
     const bar = element("div", "tools", stage);
     const legend = element("span", "legend", bar);
-    element("i", "key changed", legend); legend.append("changed by the window ");
-    element("i", "key same", legend); legend.append("as it was ");
-    element("i", "key unknown", legend); legend.append("not known");
+    for (const [key, text] of [["changed", "changed by the window"], ["same", "as it was"], ["unknown", "not known"]]) {
+      const entry = element("span", "", legend);
+      element("i", "key " + key, entry);
+      entry.append(text + " ");
+    }
     const right = element("span", "right", bar);
     const press = switcher([["size", "By size"], ["address", "By address"]], "Order of the map", right, (value) => {
       mode = value;

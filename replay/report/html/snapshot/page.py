@@ -21,7 +21,7 @@ from replay.snapshot.contents import COURSE_NOTES
 from replay.snapshot.schema import Range
 from replay.text import MODELLED, dimensions, duration, number, shown, size, some
 
-SCRIPTS = ("common.js", "timeline.js", "layout.js", "memory.js")
+SCRIPTS = ("common.js", "calls.js", "painting.js", "timeline.js", "layout.js", "memory.js")
 SHOWN_MEMORY = 300  # rows of the table; the map has more
 SHOWN_NOTES = 60
 SHOWN_TITLE = 3
