@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -35,6 +36,7 @@ class Case:
     block: int = 32
     cluster: int = 0
     head: str = field(default="")
+    maps: bool = False  # %rd3: tensor maps of `in`, and 128 bytes further of `out`, with boxes of 32 words
 
     def ptx(self, mistake: Mistake | None = None) -> str:
         body = self.body
@@ -47,7 +49,7 @@ class Case:
         mul.wide.u32 %rd31, %t, 4; add.u64 %rd10, %rd0, %rd31; add.u64 %rd11, %rd1, %rd31; add.u64 %rd12, %rd2, %rd31;
         {self.head}
         """
-        return module(begin + body, shared=self.shared, parameters=3)
+        return module(begin + body, shared=self.shared, parameters=4 if self.maps else 3)
 
 
 def results(driver: Driver, ptx: str, case: Case) -> list[int]:
@@ -56,11 +58,30 @@ def results(driver: Driver, ptx: str, case: Case) -> list[int]:
     driver.write(buffers[0], np.arange(1, WORDS + 1, dtype="u4").tobytes())
     attributes = [(CLUSTER_DIMENSION, (case.cluster, 1, 1))] if case.cluster else []
     function = driver.function(driver.module(ptx), "k")
-    status = driver.launch_ex(function, [BLOCKS], [case.block], buffers, attributes)
+    values = [*buffers, maps_of(driver, buffers[:2])] if case.maps else buffers
+    status = driver.launch_ex(function, [BLOCKS], [case.block], values, attributes)
     status = status or driver.cuCtxSynchronize()  # type: ignore[operator]
     if status:
         return [-status]
     return driver.words(buffers[1], WORDS) + driver.words(buffers[2], WORDS)
+
+
+def maps_of(driver: Driver, buffers: Sequence[int]) -> int:
+    """Where tensor maps of words in one dimension lie one after another in device memory."""
+    unsigned, of_words = ctypes.c_uint32, 2
+    made = bytearray()
+    for buffer in buffers:
+        room = (ctypes.c_uint8 * 192)()
+        at = (ctypes.addressof(room) + 63) // 64 * 64
+        extent, no_stride = (ctypes.c_uint64 * 1)(WORDS), (ctypes.c_uint64 * 1)()
+        driver.do(
+            "cuTensorMapEncodeTiled", at, of_words, 1, buffer, extent, no_stride, (unsigned * 1)(32), (unsigned * 1)(1),
+            0, 0, 0, 0,
+        )  # fmt: skip
+        made += ctypes.string_at(at, 128)
+    there = driver.alloc(len(made))
+    driver.write(there, bytes(made))
+    return there
 
 
 WAIT = "{0}: mbarrier.try_wait.parity.shared::cta.b64 %p9, [{1}], {2}; @!%p9 bra {0};"

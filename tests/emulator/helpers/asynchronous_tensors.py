@@ -1,4 +1,5 @@
-"""Kernels that order the operations of tensor memory correctly, and the same kernels with one thing forgotten."""
+"""Kernels that order copies of tensors and operations of tensor memory correctly, and the same kernels with one thing
+forgotten."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {{{0}}}, [%r28];"
 OUT = f"{LOAD.format('%r2')} {LOADED} st.global.u32 [%rd11], %r2;"
 # What nobody has waited for would reach columns that are given back.
 LATE = WAIT.format("L", "%r30", 0)
+LOAD_FORM = "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 FREE = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r28, 32;"
 # A column of tensor memory from %r28 on; %rd20 names a matrix in shared memory whose rows have 32 bytes, unswizzled.
 HEAD = (
@@ -33,6 +35,57 @@ F16_128x8 = 8 << 24 | 1 << 17 | 1 << 4
 PRODUCT = f"mov.u32 %r5, {F16_128x8}; @!%p8 tcgen05.mma.cta_group::1.kind::f16 [%r28], %rd20, %rd20, %r5, 1;"
 
 TENSOR_CASES = [
+    Case(
+        "cp.async.bulk.tensor into shared memory",
+        f"""
+        {init(1)} shl.b32 %r20, %b, 8;
+        @%p8 bra GO;
+        mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r30], 128;
+        {LOAD_FORM} [%r31], [%rd3, {{%r20}}], [%r30];
+        GO:
+        {DONE}
+        ld.shared.u32 %r1, [%r32]; st.global.u32 [%rd11], %r1;
+        """,
+        [
+            Mistake(DONE),
+            Mistake("arrive.expect_tx.shared::cta.b64 _, [%r30], 128", "arrive.shared::cta.b64 _, [%r30]"),
+            Mistake("GO:", "GO: st.global.u32 [%rd10], 7;"),
+        ],
+        shared=ONE_BARRIER,
+        head=BEGIN,
+        maps=True,
+    ),
+    *(
+        Case(
+            f"{name}.async.bulk.tensor out of shared memory",
+            f"""
+            ld.global.u32 %r1, [%rd10]; st.shared.u32 [%r32], %r1;
+            shl.b32 %r20, %b, 8; add.u64 %rd4, %rd3, 128;
+            {FENCE} // source
+            bar.sync 0;
+            @%p8 bra REST;
+            {name}.async.bulk.tensor.1d.global.shared::cta{operation}.tile.bulk_group [%rd4, {{%r20}}], [%r31];
+            cp.async.bulk.commit_group;
+            cp.async.bulk.wait_group.read 0;
+            REST: bar.sync 0;
+            st.shared.u32 [%r32], 9; {FENCE}
+            @%p8 ret;
+            cp.async.bulk.wait_group 0;
+            ld.global.u32 %r2, [%rd1+4]; st.global.u32 [%rd2], %r2;
+            """,
+            [
+                Mistake(f"{FENCE} // source"),
+                Mistake("cp.async.bulk.commit_group;"),
+                Mistake("cp.async.bulk.wait_group.read 0;"),
+                Mistake("cp.async.bulk.wait_group 0;"),
+                Mistake("cp.async.bulk.wait_group 0;", "cp.async.bulk.wait_group.read 0;"),
+            ],
+            shared=ONE_BARRIER,
+            head=BEGIN,
+            maps=True,
+        )
+        for name, operation in (("cp", ""), ("cp.reduce", ".add"))
+    ),
     Case(
         "tcgen05.st and .ld",
         f"""

@@ -17,6 +17,7 @@ PRODUCT = "mov.u32 %r4, {}; tcgen05.mma.cta_group::1.kind::f16 [%r2], %rd8, %rd8
 F16_128x8 = 8 << 24 | 1 << 17 | 1 << 4
 
 
+@pytest.mark.parametrize("deferred", ["0", "1"])
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
@@ -59,6 +60,29 @@ F16_128x8 = 8 << 24 | 1 << 17 | 1 << 4
             "tcgen05.ld by a part of a warp: 16 of its 32 lanes have exited",
         ),
         ("mov.u32 %r2, %t;" + LOAD.format("%r2"), 715, "tcgen05.ld by threads that name different addresses"),
+        *(
+            (f"setp.lt.u32 %p2, %t, 16; @%p2 ret; {body}", 715, f"{name} by a part of a warp: 16 of its 32")
+            for name, body in (
+                ("tcgen05.st", "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], %r3;"),
+                ("tcgen05.alloc", ALLOC.format(32)),
+                ("tcgen05.dealloc", FREE.format(0, 32)),
+                (
+                    "tcgen05.relinquish_alloc_permit",
+                    "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;",
+                ),
+            )
+        ),
+        (
+            f"setp.lt.u32 %p2, %t, 16; @%p2 bra OTHER; {LOAD.format(0)} bra END; OTHER: {LOAD.format(0)} END:",
+            719,
+            "lanes of warp 0 wait for the lanes 0x",
+        ),
+        (
+            ALLOC.format(32) + "mbarrier.init.shared::cta.b64 [%r1], 1;"
+            "L: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r1], 0; @!%p3 bra L;",
+            719,
+            "the mbarrier at 0x0 in shared memory, where 1 arrivals and 0 bytes are missing",
+        ),
         (PRODUCT.format(0), 715, "an instruction descriptor"),
         (PRODUCT.format(F16_128x8 | 1 << 28), 715, "M 384 and N 8"),
         (
@@ -83,13 +107,13 @@ F16_128x8 = 8 << 24 | 1 << 17 | 1 << 4
         ),
     ],
 )
-def test_what_is_wrong_is_named(fresh: Fresh, body: str, status: int, said: str) -> None:
+def test_what_is_wrong_is_named(fresh: Fresh, body: str, status: int, said: str, deferred: str) -> None:
     ptx = module(
         "mov.u32 %r1, place; setp.lt.u32 %p1, %t, 32; mov.u64 %rd8, 0x400000000000;\n" + body,
         shared=".shared .align 1024 .b8 tile[1024]; .shared .align 8 .b32 place[2];",
         parameters=0,
     )
-    told = complaint(fresh, ptx, status)
+    told = complaint(fresh, ptx, status, DEFERRED=deferred)
     assert said in told
     assert "in kernel k, PTX line 1" in told
     assert "block (0,0,0), thread (" in told
