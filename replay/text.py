@@ -326,8 +326,9 @@ def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
 
 
 def heading(text: str, screen: Screen, verdict: str = "") -> str:
-    """A line above a table, or as many as it needs: on a terminal bold, and in the colour of a verdict."""
-    return "\n".join(_styled(line, screen, 1, _colour(verdict)) for line in flow(text, screen).split("\n"))
+    """A line above a table, on a terminal as many as it needs, bold, and in the colour of a verdict."""
+    lines = flow(text, screen).split("\n") if screen.is_terminal else [text]
+    return "\n".join(_styled(line, screen, 1, _colour(verdict)) for line in lines)
 
 
 def coloured(text: str, verdict: str, screen: Screen) -> str:

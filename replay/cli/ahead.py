@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from replay.report.streams import output
+
 # Options with which another worker is needed, or none
 _OTHER = {
     "-h", "--help", "--profile", "--trust", "--untrusted", "--vary-inputs", "--swap", "--ptxas", "--jit", "--grid",
@@ -22,6 +24,7 @@ def worker_ahead(arguments: Sequence[str]) -> Iterator[None]:
         return
     from replay.run.supervisor import end_ahead, start_ahead
 
+    output.ask_for_json("--json" in names)  # for an interrupt that comes before the parser
     try:
         start_ahead(_driver(arguments))
         yield
