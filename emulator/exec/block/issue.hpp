@@ -22,7 +22,7 @@ void issue_together(Warp &w, uint32_t lanes, Track track, std::vector<uint64_t> 
   operation.track = track;
   operation.in_order = true;
   operation.signals = std::move(signals);
-  operation.finish = [perform](uint32_t) { perform(); };
+  operation.finish = [perform = std::move(perform)](uint32_t) { perform(); };
   w.block->pending->issue(std::move(operation));
 }
 template <typename Perform>

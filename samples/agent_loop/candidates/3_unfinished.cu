@@ -11,9 +11,7 @@ extern "C" __global__ void inplace_scan(unsigned *values, unsigned count) {
   }
   if (lane == 31)
     warp_sums[warp] = sum;
-  __syncthreads()
-  for (unsigned other = 0; other < warp; other++)
-    sum += warp_sums[other];
+  __syncthreads() for (unsigned other = 0; other < warp; other++) sum += warp_sums[other];
   if (i < count)
     values[i] = sum;
 }
