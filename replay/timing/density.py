@@ -10,6 +10,7 @@ from replay.timing.statistics import quantile
 POINTS = 120
 _BINS = 2048  # samples are counted in so many steps of the range; a curve of POINTS points needs no more
 _REACH = 4.0  # deviations after which a normal curve is nothing
+_LARGEST = 1e150
 _SEEN = 8.0  # distances of the quartiles, on each side of them
 
 
@@ -40,8 +41,8 @@ def density(samples: Sequence[float], low: float, high: float, points: int = POI
 
 
 def bandwidth(samples: Sequence[float]) -> float:
-    """Silverman's; 0.0 where all samples are the same, or fewer than three."""
-    if len(samples) < 3:
+    """Silverman's; 0.0 where all samples are the same, fewer than three, or too large to be squared."""
+    if len(samples) < 3 or max(map(abs, samples)) > _LARGEST:
         return 0.0
     ordered = sorted(samples)
     mean = math.fsum(ordered) / len(ordered)

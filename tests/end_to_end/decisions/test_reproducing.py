@@ -60,6 +60,6 @@ def test_a_comparison_of_variants_is_reproduced(replay, folders, shown_commands,
 
 
 def test_a_result_is_reproduced_with_its_options(replay, folders, shown_commands):
-    replay.run(f"{folders[0]}/x.rsnap", "--counters", "--samples", "3", "-o", "r.rres")
+    replay("run", f"{folders[0]}/x.rsnap", "--counters", "--samples", "3", "-o", "r.rres")
     (command,) = shown_commands("r.rres", count=1)
     assert command == "replay run nightly/monday/x.rsnap --counters --samples 3"
