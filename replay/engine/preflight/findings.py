@@ -307,7 +307,7 @@ def _image(image: ImageNeed, needs: Requirements, here: Available) -> Finding:
 
 
 def _tile_ir(item: str, image: ImageNeed, here: Available) -> Finding:
-    """A driver compiles the bytecode of its own CUDA version and of those before. Not yet seen on a GPU (GT-TILE-IR)."""
+    """A driver compiles bytecode of its own CUDA version and of those before. Not yet seen on a GPU (GT-TILE-IR)."""
     number, newest = max(((_version(text) or (0, 0)), text) for text in image.tile_ir)
     has = ", ".join(image.code)
     if here.emulated:
