@@ -27,7 +27,7 @@ MADE_FROM = ("snapshot/*.css", "snapshot/*.js", "snapshot/*.jinja", "listing.htm
 
 @dataclass(frozen=True)
 class Picture:
-    """name: of the file. page: which one it is of. place: what comes behind the # of its address. part: what of the
+    """name: of the file. page: which one it is of. place: what comes after the # of its address. part: what of the
     page is seen. width: of the browser."""
 
     name: str

@@ -334,7 +334,7 @@ struct Product {
   }
 
   // The factor of block j of k for one row of A or column of B, whose `row` is counted from the first of its
-  // lanes. After four bytes they go on behind those of all rows, of which whole 128 have room.
+  // lanes. After four bytes they go on after those of all rows, of which whole 128 have room.
   f32 scale(Block &block, TensorAddress at, u32 byte, u32 quarter, u32 row, u32 j, u32 rows) const {
     u32 further = (byte + j) / 4 * ((rows + all_lanes - 1) / all_lanes * (all_lanes / quarter_lanes));
     const u32 *cell = block.tensor().row(w, i, thread, quarter * quarter_lanes + row % quarter_lanes,
