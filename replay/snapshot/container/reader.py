@@ -13,19 +13,16 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgpack
-
 from replay.errors import DamagedError, FormatError, LimitError, ReplayError, TruncatedError
 from replay.snapshot.container import frames
-from replay.snapshot.container.condition import Condition, Damage, KindSummary, VerifyReport
+from replay.snapshot.container.catalogue import catalogue_of
+from replay.snapshot.container.condition import Damage, KindSummary, VerifyReport
 from replay.snapshot.container.frames import FrameRecord
 from replay.snapshot.container.objects import (
     BLOCK_KIND,
     CHUNK_KINDS,
     KINDS_IN_BLOCKS,
-    UNPACK_ERRORS,
     BlockCounter,
-    MapCounter,
     block_of,
     chunk_parts,
     in_block,
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
     from replay.store.model import Reference
 
 CACHED_FRAMES = 4  # uncompressed; chunks of a buffer mostly follow each other
-RESYNC_ATTEMPTS = 64  # places at which a scan tries to find the next frame after damage
 
 
 class SnapshotReader:
@@ -62,10 +58,8 @@ class SnapshotReader:
         self.tolerant = tolerant
         self.damages: list[Damage] = []
         self._cache: OrderedDict[int, bytes] = OrderedDict()
-        self._table: ChunkTable | None = None
         self._elsewhere: Elsewhere | None = None
         self._block_calls = BlockCounter()
-        self._scanned_chunks: dict[bytes, tuple[int, int, int]] = {}
         self._file = FrameFile(self.path)
         self.file_bytes = self._file.size_bytes
         try:
@@ -76,11 +70,10 @@ class SnapshotReader:
                     raise
                 self.version = (frames.NEWEST_MAJOR, frames.FORMAT_MINOR)
                 self.damages.append(Damage(0, frames.START_SIZE, error.what))
-            self._frames: list[FrameRecord] = []
-            self._kinds: dict[str, tuple[KindSummary, list[int]]] = {}
-            self._windows: list[int] = []  # number of the first frame of each
+            found = catalogue_of(self._file, self.version, self.damages)
+            self.condition, self._frames, self._kinds = found.condition, found.frames, found.kinds
+            self._windows, self._table, self._scanned_chunks = found.windows, found.table, found.chunks
             self._chosen: tuple[int, int] | None = None  # frames of the window that was chosen
-            self.condition = self._open_index() or self._scan()
         except ReplayError as error:
             self.close()
             raise self._located(error) from None
@@ -380,107 +373,6 @@ class SnapshotReader:
             report.damages += self._table.verify(found)
         report.damages.sort(key=lambda damage: damage.offset)
         return report
-
-    # -- opening ------------------------------------------------------------------------------------------------
-
-    def _open_index(self) -> Condition | None:
-        """Read trailer and index; None (with the damage noted) when they cannot be used."""
-        tail_offset = max(0, self.file_bytes - frames.TRAILER_SIZE)
-        trailer = frames.parse_trailer(self._file.read(tail_offset, frames.TRAILER_SIZE), self.file_bytes)
-        if trailer is None:
-            return None
-        try:
-            content = self._file.read(trailer.index_offset, trailer.index_bytes)
-            if frames.digest(content) != trailer.index_digest:
-                raise DamagedError("the checksum of the index does not match")
-            self._apply_index(content, trailer.index_offset)
-        except (ReplayError, *UNPACK_ERRORS) as error:
-            what = error.what if isinstance(error, ReplayError) else "the index cannot be decoded"
-            self.damages.append(Damage(trailer.index_offset, trailer.index_bytes, what))
-            return None
-        objects = sum(summary.count for summary, _ in self._kinds.values())
-        return Condition(True, self.file_bytes, objects, "")
-
-    def _apply_index(self, content: bytes, index_offset: int) -> None:
-        head = frames.SKIPPABLE_HEADER_SIZE
-        if content[head : head + len(frames.INDEX_TAG)] != frames.INDEX_TAG:
-            raise DamagedError("the index has no tag")
-        index = msgpack.unpackb(
-            content[head + len(frames.INDEX_TAG) :],
-            use_list=False,
-            max_map_len=frames.MAX_KINDS,
-            object_hook=MapCounter(10),
-        )
-        table_offset, table_bytes, table_digest = index["chunks"]
-        in_order = frames.START_SIZE <= table_offset <= table_offset + table_bytes <= index_offset
-        if not in_order or table_bytes > frames.MAX_TABLE_BYTES or not isinstance(table_digest, bytes):
-            raise DamagedError("the index places the chunk table where it cannot be")
-        records = frames.unpack_frame_records(index["frames"], table_offset)
-        kinds = {}
-        for kind, (count, size, numbers) in index["kinds"].items():
-            ascending = all(
-                0 <= a < b for a, b in zip((*numbers,), (*numbers[1:], len(records)), strict=True)
-            )
-            if not isinstance(kind, str) or not ascending or count < 0 or size < 0:
-                raise DamagedError("the index lists frames that do not exist")
-            kinds[kind] = (KindSummary(int(count), int(size)), list(numbers))
-        windows = list(index.get("windows", ()))
-        ascending = all(0 <= a < b for a, b in zip(windows, [*windows, len(records)][1:], strict=True))
-        if not ascending or (windows and self.version[0] < frames.MAJOR_OF_SEVERAL_WINDOWS):
-            raise DamagedError("the index places windows where they cannot be")
-        self._windows, self._frames, self._kinds = windows, records, kinds
-        self._table = ChunkTable(self._file, table_offset, table_bytes, table_digest)
-
-    def _scan(self) -> Condition:
-        """Find whole frames from the start on. Damaged ones in between are noted and passed over."""
-        offset = ends_at = frames.START_SIZE
-        attempts = 0
-        last_kind = ""
-        counts: dict[str, list[int]] = {}
-        numbers: dict[str, list[int]] = {}
-        for _ in range(frames.MAX_FRAMES):
-            if offset >= self.file_bytes:
-                break
-            try:
-                magic = int.from_bytes(self._file.read(offset, 4), "little")
-                if frames.is_skippable(magic):
-                    offset += frames.skippable_frame_bytes(self._file.read, offset, self.file_bytes)
-                    continue
-                size = frames.zstd_frame_bytes(self._file.read, offset, self.file_bytes)
-                record = FrameRecord(offset, size, 0, 0, b"")
-                content = self._file.decompress(record)
-                found = tally(content)
-                if len(counts.keys() | found.kinds.keys()) > frames.MAX_KINDS:
-                    raise LimitError(f"more than {frames.MAX_KINDS} kinds of objects")
-            except ReplayError as error:
-                following = (
-                    self._file.next_magic(offset + 1) if attempts < RESYNC_ATTEMPTS else self.file_bytes
-                )
-                attempts += 1
-                # After the last frame there is nothing to lose: the condition says where the content ends.
-                if following < self.file_bytes:
-                    self.damages.append(Damage(offset, following - offset, error.what))
-                offset = following
-                continue
-            number = len(self._frames)
-            self._frames.append(record._replace(uncompressed_bytes=len(content), objects=found.objects))
-            for kind, (objects, bytes_) in found.kinds.items():
-                counted = counts.setdefault(kind, [0, 0])
-                counted[0] += objects
-                counted[1] += bytes_
-                numbers.setdefault(kind, []).append(number)
-            if "window" in found.kinds and self.version[0] >= frames.MAJOR_OF_SEVERAL_WINDOWS:
-                self._windows.append(number)
-            self._scanned_chunks.update({key: (number, *place) for key, place in found.chunks.items()})
-            last_kind = found.last_kind or last_kind
-            offset = ends_at = offset + size
-        self._kinds = {kind: (KindSummary(*counts[kind]), numbers[kind]) for kind in counts}
-        if not self._frames:
-            raise TruncatedError(
-                f"no whole part: the file has {self.file_bytes} bytes and ends or is damaged before anything usable",
-                next=RECOMMENDATION,
-            )
-        return Condition(False, ends_at, sum(count for count, _ in counts.values()), last_kind)
 
     # -- frames -------------------------------------------------------------------------------------------------
 
