@@ -331,11 +331,6 @@ def heading(text: str, screen: Screen, verdict: str = "") -> str:
     return "\n".join(_styled(line, screen, 1, _colour(verdict)) for line in lines)
 
 
-def coloured(text: str, verdict: str, screen: Screen) -> str:
-    """`text` in the colour of a verdict, on a terminal."""
-    return _styled(text, screen, _colour(verdict))
-
-
 def _colour(verdict: str) -> int:
     return _COLOURS.get(re.split(r"[ :]", verdict, maxsplit=1)[0], 0)
 

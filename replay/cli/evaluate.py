@@ -153,7 +153,7 @@ def _there(
     given = {
         key: value
         for key, value in choices.items()
-        if key == "trust" or value not in (None, False, _UNSAID.get(key))
+        if key == "trust" or not (value is None or value is False or value == _UNSAID.get(key))
     }
     with Client(socket) as client:
         return client.evaluate(name, candidate, kernel, **given).data

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 from replay.records import dataclass
 from replay.results.run.timing import KernelCounters
+from replay.timing.bounds import WORK, total_of
 
 _SLOW = {"warp_float64", "warp_conversion", "warp_special_function", "warp_atomic"}
 _SLOW_WEIGHT = 4  # against other instructions, as the cost model has it (docs/cpu-driver.md)
-_WORK = ("compute", "matrix", "shared", "memory", "latency")
 _LEAST = 0.0005  # a smaller relative change is none
 
 
 @dataclass(frozen=True)
-class MovedCounter:
+class CounterChange:
     """One counter. part: of the modelled time that it decides, "" none. explains: the change of the time that follows
     from it alone, over the whole change; 0.0 where its part bounds neither side."""
 
@@ -26,7 +26,7 @@ class MovedCounter:
     explains: float
 
 
-def moved_counters(a: KernelCounters, b: KernelCounters) -> list[MovedCounter]:
+def moved_counters(a: KernelCounters, b: KernelCounters) -> list[CounterChange]:
     """Those that differ, what explains most first, then the largest relative change. The sides' windows are taken as
     wholes, so a and b are sums over all kernels or of one each."""
     names = dict.fromkeys([*a.counters, *b.counters])
@@ -34,7 +34,7 @@ def moved_counters(a: KernelCounters, b: KernelCounters) -> list[MovedCounter]:
     moved = {name: pair for name, pair in pairs.items() if _change(*pair) > _LEAST}
     shares = dict(_shares(a, b, pairs))
     found = [
-        MovedCounter(name, *pair, part_of(name), shares.get(name, 0.0))
+        CounterChange(name, *pair, part_of(name), shares.get(name, 0.0))
         for name, pair in moved.items()
         if name not in ("warp_instructions", "thread_instructions") or part_of(name) == ""
     ]
@@ -61,11 +61,11 @@ def _shares(
     a: KernelCounters, b: KernelCounters, pairs: dict[str, tuple[int, int]]
 ) -> Iterator[tuple[str, float]]:
     """Each part's share of the change is divided among the counters that it is made of, by how far they moved."""
-    total = _time(a) - _time(b)
+    total = total_of(a.parts_ns) - total_of(b.parts_ns)
     if not total:
         return
-    bounds = {max(_WORK, key=lambda part: side.parts_ns.get(part, 0.0)) for side in (a, b)}
-    before, after = (max((side.parts_ns.get(part, 0.0) for part in _WORK), default=0.0) for side in (a, b))
+    bounds = {max(WORK, key=lambda part: side.parts_ns.get(part, 0.0)) for side in (a, b)}
+    before, after = (max((side.parts_ns.get(part, 0.0) for part in WORK), default=0.0) for side in (a, b))
     for part in bounds:
         # Where the bound changes, each of the two parts explains its side of the change.
         change = before - after if len(bounds) == 1 else a.parts_ns.get(part, 0.0) - b.parts_ns.get(part, 0.0)
@@ -82,9 +82,3 @@ def _shares(
 
 def _weight(name: str) -> int:
     return _SLOW_WEIGHT if name in _SLOW else 1
-
-
-def _time(side: KernelCounters) -> float:
-    parts = side.parts_ns
-    work = max((parts.get(part, 0.0) for part in _WORK), default=0.0)
-    return parts.get("launch", 0.0) + parts.get("blocks", 0.0) + work

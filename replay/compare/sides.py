@@ -100,7 +100,9 @@ def holds_results(path: Path) -> bool:
             return False
         if next(path.glob("*.rres"), None) is not None:
             return True
-        packed = next(path.glob("*.rpack"), None) is not None
+        from replay.history.store import PACK_ENDING  # brings in sqlite3
+
+        packed = next(path.glob(f"*{PACK_ENDING}"), None) is not None
         advice = (
             f"`replay history {path} --unpack NEW` writes its packed results into a folder" if packed else ""
         )

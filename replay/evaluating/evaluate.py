@@ -25,6 +25,7 @@ from replay.outputs.wording import difference_lines, finding
 from replay.reading import read_file
 from replay.results import evaluation
 from replay.results.run.trust import TrustFinding
+from replay.results.run.verification import OutputDifference
 from replay.results.schema import RunResult
 from replay.run.parent import RunOptions
 from replay.snapshot.container import SnapshotReader
@@ -207,9 +208,9 @@ def _place(findings: list[TrustFinding]) -> str:
     return next((f"{item.text}: {item.where}" if item.where else item.text for item in findings), "")
 
 
-def _where(difference: object) -> str:
+def _where(difference: OutputDifference) -> str:
     """One sentence: the buffer, how much of it differs, and the first place."""
-    lines = [line.strip() for line in difference_lines(difference)]  # type: ignore[arg-type]
+    lines = [line.strip() for line in difference_lines(difference)]
     first = next((line for line in lines[1:] if "expected" in line), "")
     return f"{lines[0]}; first at {first}" if first else lines[0]
 

@@ -8,26 +8,26 @@ from collections.abc import Callable, Mapping, Sequence
 from replay.results.comparison import ComparedKernel
 from replay.results.evaluation import MovedCounter
 from replay.results.run.timing import KernelCounters
+from replay.timing.bounds import counted
 
 Counters = Mapping[str, int]
 MOST = 12
 LEAST_CHANGE = 0.02  # smaller ones are left out
-_KINDS = ("load", "store", "atomic")
 _WHOLE = ("registers", "shared_bytes", "local_bytes", "spill_store_bytes", "spill_load_bytes")
 
 
 def _sum(space: str, what: str) -> Callable[[Counters], float]:
-    return lambda counted: float(sum(counted.get(f"{space}_{kind}_{what}", 0) for kind in _KINDS))
+    return lambda counters: float(counted(counters, space, what))
 
 
 def _ratio(
     part: Callable[[Counters], float], whole: Callable[[Counters], float]
 ) -> Callable[[Counters], float]:
-    return lambda counted: part(counted) / whole(counted) if whole(counted) else 0.0
+    return lambda counters: part(counters) / whole(counters) if whole(counters) else 0.0
 
 
 def _one(name: str) -> Callable[[Counters], float]:
-    return lambda counted: float(counted.get(name, 0))
+    return lambda counters: float(counters.get(name, 0))
 
 
 # Name -> figure of all launches of the window together. Names are in documents, so they only grow.

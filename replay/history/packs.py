@@ -22,6 +22,7 @@ from replay.errors import FileError, FormatError, LimitError, ReplayError, Usage
 from replay.harmless import escaped
 from replay.reading import open_regular
 from replay.results.store import MAXIMUM_FILE_BYTES, fields_of, write_whole
+from replay.snapshot.container.output import sync_folder
 
 FORMAT = "replay.results/1"
 MOST_RESULTS = 1_000_000  # in one pack
@@ -178,12 +179,21 @@ def make_pack(
         return None
     path = folder / f"{datetime.now(timezone.utc):%Y%m%d%H%M%S}-{token_hex(4)}.rpack"
     write_whole(path, b"".join([_packed_table(series), *frames]))
-    _sync(folder)  # nothing is removed before its copy is where it stays
+    sync_folder(folder)  # nothing is removed before its copy is where it stays
     for name, status in taken:
         file_path = folder / name
-        now = os.stat(file_path, follow_symlinks=False)
-        if (now.st_ino, now.st_size, now.st_mtime_ns) == (status.st_ino, status.st_size, status.st_mtime_ns):
-            file_path.unlink()
+        try:
+            now = os.stat(file_path, follow_symlinks=False)
+            if (now.st_ino, now.st_size, now.st_mtime_ns) == (
+                status.st_ino,
+                status.st_size,
+                status.st_mtime_ns,
+            ):
+                file_path.unlink()
+        except FileNotFoundError:  # somebody else removed it
+            continue
+        except OSError as error:
+            raise FileError.of(error, file_path) from None
     return path, [name for name, _ in taken]
 
 
@@ -192,14 +202,6 @@ def _packed_table(series: dict[tuple[Any, ...], dict[str, list[Any]]]) -> bytes:
     rows = [{**dict(zip(COMMON, key, strict=True)), **columns} for key, columns in series.items()]
     table = msgpack.packb({"format": FORMAT, "series": rows})
     return zstandard.ZstdCompressor(level=6, write_checksum=True).compress(table)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def unpack(paths: Sequence[Path], target: Path) -> int:

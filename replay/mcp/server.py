@@ -109,7 +109,7 @@ class Tools:
     ) -> str:
         """Start a replay of a snapshot: outputs against the captured ones, and times. swap: kernel -> file with another
         one. counters: of the CPU driver. save_as: a new .rres for the other tools."""
-        words = ["run", *_window(window), *_driver(driver), *self._samples(samples, quick)]
+        words = ["run", *_window(window), *_driver(driver), *_samples(samples, quick)]
         words += [f"--swap={kernel}={self._root.image(file)}" for kernel, file in (swap or {}).items()]
         words += [f"--ptxas={_version(ptxas)}"] if ptxas else []
         words += [f"--block={block}"] if block else []
@@ -137,7 +137,7 @@ class Tools:
             "compare",
             f"--min-effect={minimum_effect}",
             *_driver(driver),
-            *(["--quick"] if quick else []),
+            *_samples(0, quick),
         ]
         for side, swap, ptxas in (("a", swap_a, ptxas_a), ("b", swap_b, ptxas_b)):
             if variant := self._variant(swap, ptxas):
@@ -161,7 +161,7 @@ class Tools:
             raise UsageError("searches over ptxas or over modules", next="give one of them")
         over = ",".join(str(self._root.image(name)) for name in modules or ())
         words = ["bisect", f"--over=module={over}" if modules else f"--over=ptxas={_version(ptxas)}"]
-        words += [f"--symptom={symptom}", *_driver(driver), *(["--quick"] if quick else [])]
+        words += [f"--symptom={symptom}", *_driver(driver), *_samples(0, quick)]
         words += [f"--output={self._root.new_file(save_as, ('.json',))}"] if save_as else []
         return self._start([*words, str(self._root.file(snapshot))])
 
@@ -179,7 +179,7 @@ class Tools:
         """Start the judgement of a candidate (.cu, PTX, cubin) for a captured kernel: correct or not and where, its
         time beside the captured kernel, what moved, and a hint. The answer is JSON."""
         words = ["evaluate", "--json", f"--min-effect={minimum_effect}", f"--tolerance={tolerance}"]
-        words += [*_window(window), *_driver(driver), *(["--quick"] if quick else [])]
+        words += [*_window(window), *_driver(driver), *_samples(0, quick)]
         words += [f"--kernel={kernel}"] if kernel else []
         return self._start([*words, str(self._root.file(snapshot)), str(self._root.file(candidate))])
 
@@ -213,9 +213,6 @@ class Tools:
 
     def _start(self, words: list[str]) -> str:
         return f"job {self._jobs.start(words).number}: started; poll it"
-
-    def _samples(self, samples: int, quick: bool) -> list[str]:
-        return [f"--samples={samples}"] if samples else ["--quick"] if quick else []
 
     def _variant(self, swap: dict[str, str] | None, ptxas: str) -> str:
         swaps = [f"{kernel}={self._root.image(file)}" for kernel, file in (swap or {}).items()]
@@ -268,6 +265,10 @@ def _ended(job: Job) -> str:
 
 def _window(window: int) -> list[str]:
     return [f"--window={window}"] if window else []
+
+
+def _samples(samples: int, quick: bool) -> list[str]:
+    return [f"--samples={samples}"] if samples else ["--quick"] if quick else []
 
 
 def _driver(driver: str) -> list[str]:

@@ -171,7 +171,7 @@ class Follower:
                 key = (call.function, call.thread, stream, "", "")
             if key not in self._kind_of:
                 self._kind_of[key] = len(self.timeline.kinds)
-                sort = _sort(function, arguments)
+                sort = _sort(function)
                 self.timeline.kinds.append(
                     CallKind(shown(call.function, 100), sort, call.thread, stream, *key[3:])
                 )
@@ -309,7 +309,7 @@ def _stream(call: Call, function: Function | None, arguments: Mapping[str, int])
     return 0 if works else None
 
 
-def _sort(function: Function | None, arguments: Mapping[str, int]) -> str:
+def _sort(function: Function | None) -> str:
     if function is None:
         return "other"
     if function.effect in _LAUNCHES:

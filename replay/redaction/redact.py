@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from replay.redaction.shapes import Shapes
 from replay.results.workplace import workplace
 from replay.run.parent import DEFAULT_TIMEOUT_S
 from replay.snapshot.container import SnapshotReader
+from replay.snapshot.container.output import sync_folder
 from replay.snapshot.contents import Snapshot
 
 
@@ -86,9 +86,7 @@ def redact(
         )  # fmt: skip
         with interrupts.held():
             os.replace(candidate, output)
-            with suppress(OSError):
-                os.fsync(descriptor := os.open(output.parent, os.O_RDONLY))
-                os.close(descriptor)
+            sync_folder(output.parent)
     return found
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from replay.records import dataclass
+from replay.variants.planned import in_memory
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Challenge:
         """What the worker is told, and the open files that it inherits: it opens no others."""
         opened = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in self.varied]
         try:
-            opened.append(_in_memory(self.poison))
+            opened.append(in_memory(self.poison, "replay-poison"))
             yield {
                 "poison": opened[-1],
                 "varied": opened[:-1],
@@ -42,11 +43,3 @@ class Challenge:
         finally:
             for descriptor in opened:
                 os.close(descriptor)
-
-
-def _in_memory(data: bytes) -> int:
-    descriptor = os.memfd_create("replay-poison")
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-    return descriptor

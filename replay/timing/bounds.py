@@ -3,10 +3,13 @@ explanation that says it asks here."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from replay.records import dataclass
 from replay.results.run.timing import AccessCounters, KernelCounters
 
 _START = ("launch", "blocks")
+WORK = ("compute", "matrix", "shared", "memory", "latency")
 # Parts of which the largest is the time of the work, in words that follow "bound by".
 _WORDS = {
     "compute": "the instructions that its warps start",
@@ -57,12 +60,12 @@ class Bound:
 def bound_of(kernel: KernelCounters) -> Bound | None:
     """None where its parts are not known, as in results of before."""
     parts = kernel.parts_ns
-    work = {name: ns for name, ns in parts.items() if name not in _START and name in _WORDS}
-    start = sum(parts.get(name, 0.0) for name in _START)
-    if not work or start + max(work.values()) <= 0:
+    work = {name: ns for name, ns in parts.items() if name in WORK}
+    total = total_of(parts)
+    if not work or total <= 0:
         return None
     ordered = sorted(work, key=lambda name: -work[name])
-    total = start + work[ordered[0]]
+    start = total - work[ordered[0]]
     cheaper, costly = _cheapest(kernel, work)
     saving = 1 - (start + max(cheaper.values())) / total
     if start > work[ordered[0]]:
@@ -71,6 +74,12 @@ def bound_of(kernel: KernelCounters) -> Bound | None:
         ordered[0], work[ordered[0]] / total, ordered[1] if len(ordered) > 1 else "",
         work[ordered[1]] / total if len(ordered) > 1 else 0.0, saving, costly,
     )  # fmt: skip
+
+
+def total_of(parts: Mapping[str, float]) -> float:
+    """The modelled time of these parts, in nanoseconds: the start, and the longest of the work."""
+    start = sum(parts.get(name, 0.0) for name in _START)
+    return start + max((parts.get(name, 0.0) for name in WORK), default=0.0)
 
 
 def _cheapest(kernel: KernelCounters, work: dict[str, float]) -> tuple[dict[str, float], str]:
@@ -88,7 +97,7 @@ def _cheapest(kernel: KernelCounters, work: dict[str, float]) -> tuple[dict[str,
     return cheaper, "conflicts"
 
 
-def counted(counters: dict[str, int], space: str, what: str) -> int:
+def counted(counters: Mapping[str, int], space: str, what: str) -> int:
     """Loads, stores and atomic operations together."""
     return sum(counters.get(f"{space}_{kind}_{what}", 0) for kind in ("load", "store", "atomic"))
 

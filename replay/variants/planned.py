@@ -51,7 +51,7 @@ class Plan:
         if not (self.replacements or self.shapes or self.jit):
             yield None, ()
             return
-        descriptors = [_in_memory(item.image) for item in self.replacements]
+        descriptors = [in_memory(item.image) for item in self.replacements]
         try:
             yield {
                 "replacements": [
@@ -101,8 +101,9 @@ class KeptPlans:
         return self._plans[key]
 
 
-def _in_memory(data: bytes) -> int:
-    descriptor = os.memfd_create("replay-image")
+def in_memory(data: bytes, name: str = "replay-image") -> int:
+    """An open file with this data, which is on no disk. name: as /proc shows it."""
+    descriptor = os.memfd_create(name)
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -9,6 +9,7 @@ from pathlib import Path
 from replay.errors import EngineError
 from replay.results.run.timing import AccessCounters, KernelCounters, WindowCounters
 from replay.snapshot.schema import from_wire
+from replay.timing.bounds import cost_of
 
 SETTING = "REPLAY_EMULATOR_COUNTERS"
 SCHEMA = "replay.emulator.counters/1"
@@ -89,4 +90,4 @@ def _accesses(items: list[dict[str, object]]) -> list[AccessCounters]:
             for figure in _FIGURES:
                 sum_[figure] += access[figure]
     found = [from_wire(AccessCounters, item) for item in sums.values()]
-    return sorted(found, key=lambda item: -item.global_sectors - item.shared_wavefronts)[:MAXIMUM_ACCESSES]
+    return sorted(found, key=lambda item: -cost_of(item))[:MAXIMUM_ACCESSES]

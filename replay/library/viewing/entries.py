@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import FileError
+from replay.history.store import PACK_ENDING
 from replay.report.html.sources import read_sources
 
 MAXIMUM_ENTRIES = 2_000
@@ -54,7 +55,7 @@ def _below(path: Path, root: Path, depth: int) -> Iterator[Entry]:
         inside = sorted(path.iterdir())
     except OSError:
         return
-    if any(item.suffix == ".rres" for item in inside):
+    if any(item.suffix in (".rres", PACK_ENDING) for item in inside):
         yield _entry(path, "history", root)
     for item in inside:
         if depth < MAXIMUM_DEPTH and not item.name.startswith("."):

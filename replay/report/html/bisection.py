@@ -182,7 +182,7 @@ def _funnel(result: Bisection, good: int, bad: int, rounds: Sequence[SearchRound
         y = top + step * (place + 0.5)
         half = max(1.0, step * 0.36)
         title = f"round {place + 1}: {100 * one.probability:.1f} %"
-        drawing.box("band", x(one.low), y - half, x(one.high + 1), y + half, title)
+        drawing.box("likely", x(one.low), y - half, x(one.high + 1), y + half, title)
         middle = x(one.first_bad + 0.5)
         drawing.line("likeliest", middle, y - half, middle, y + half)
         shows = one.observation > 0 if result.symptom != "slower" else None

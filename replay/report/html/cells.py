@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from markupsafe import Markup
+
+from replay.report.html.plots import kept
 
 _WIDTH, _HEIGHT = 120, 18
 _MARGIN = 5
@@ -40,7 +41,7 @@ def course_cell(values: Sequence[float], changes: Sequence[int], words: str, fla
     middle = (low + high) / 2
     last = max(1, len(values) - 1)
     points = []
-    for place in _thinned(values):
+    for place in sorted({*kept([values], len(values), _POINTS), len(values) - 1}):
         x = _across(place, (0, last))
         y = _HEIGHT - 3 - (_HEIGHT - 6) * ((values[place] - middle) / room + 0.5)
         points.append(f"{x:.1f},{y:.1f}")
@@ -55,20 +56,6 @@ def course_cell(values: Sequence[float], changes: Sequence[int], words: str, fla
         '<svg class="cell" viewBox="0 0 {} {}" role="img" aria-label="{}"><title>{}</title>{}'
         '<polyline class="a" points="{}"/><circle class="a" cx="{}" cy="{}" r="2.5"/></svg>'
     ).format(_WIDTH, _HEIGHT, words, words, marks, " ".join(points), end[0], end[1])
-
-
-def _thinned(values: Sequence[float]) -> list[int]:
-    """Places to draw: all, or the lowest and the highest of each stretch, and the last."""
-    if len(values) <= _POINTS:
-        return [*range(len(values))]
-    edges = [len(values) * at // (_POINTS // 2) for at in range(_POINTS // 2 + 1)]
-    found = {len(values) - 1}
-    for begin, end in pairwise(edges):
-        found |= {
-            min(range(begin, end), key=values.__getitem__),
-            max(range(begin, end), key=values.__getitem__),
-        }
-    return sorted(found)
 
 
 def _across(value: float, axis: tuple[float, float]) -> float:

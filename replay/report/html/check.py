@@ -11,13 +11,13 @@ from replay.report.commands import check_commands
 from replay.report.html.cells import course_cell, interval_cell
 from replay.report.html.links import link
 from replay.report.html.model import MAXIMUM_ROWS, Key, Section, Table, facts, more, worst
+from replay.report.pictures import FLAT
 from replay.results.check import Check, CheckedCase
 from replay.text import MODELLED, duration, number, percent, shown
 
 SHOWN_PASSED = 100
 SHOWN_DEVICES = 8
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "NOISY", "NEW", "FAULT", "FASTER", "PASS")
-_FLAT = 0.02
 
 
 def check_section(result: Check) -> Section:
@@ -73,7 +73,7 @@ def _part(title: str, cases: list[CheckedCase], limit: int) -> Section:
     part = Section(title)
     cases = sorted(cases, key=_changed_most)
     drifts = [abs(case.ratio - 1) for case in cases if case.ratio is not None]
-    reach = max([_FLAT, *drifts])
+    reach = max([FLAT, *drifts])
     with_course = any(len(case.course) > 1 for case in cases)
     caption = f"{number(len(cases), 'case')}, the largest change first"
     if drifts and not with_course:
@@ -114,4 +114,4 @@ def _course(case: CheckedCase) -> Markup | str:
     times = [*(point.median_ns for point in case.course), case.time_ns]
     first, last = (duration(times[at]) for at in (0, -1))
     words = f"{number(len(times), 'result')} from {shown(case.course[0].created_utc[:10], 10)}, {first}, to {last} now"
-    return course_cell(times, [], words, _FLAT)
+    return course_cell(times, [], words, FLAT)

@@ -14,7 +14,8 @@ from replay.report.history import changed_levels, untimed
 from replay.report.html.cells import course_cell
 from replay.report.html.drawing import Drawing, Scale
 from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, Key, Section, Table, more, scale
-from replay.report.html.plots import Curve, Panel, Plot
+from replay.report.html.plots import Curve, Panel, Plot, kept
+from replay.report.pictures import FLAT
 from replay.text import MODELLED, cuda_version, duration, number, percent, shown
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 SHOWN_PROBLEMS = 10
 SHOWN_MULTIPLES = 60
 SHOWN_POINTS = 400  # of one small multiple
-_FLAT = 0.02
 _HEIGHT = 96
 
 
@@ -100,7 +100,7 @@ def _listed(series: Sequence[Series]) -> Table:
             len(item.points),
             duration(item.latest_ns),
             percent(item.latest_ns / item.baseline_ns, 1) if item.baseline_ns else "",
-            course_cell([point.median_ns for point in item.points], _marks(item), _course_in_words(item), _FLAT),
+            course_cell([point.median_ns for point in item.points], _marks(item), _course_in_words(item), FLAT),
             shown(", ".join(changed_levels(item))),
         ])  # fmt: skip
     return table.without_empty()
@@ -170,7 +170,7 @@ def _small(item: Series) -> Markup:
     times = [point.median_ns for point in item.points]
     low = min([*times, *([item.baseline_ns] if item.baseline_ns else [])])
     high = max([*times, *([item.baseline_ns] if item.baseline_ns else [])])
-    room = max(high - low, _FLAT * low) or 1.0
+    room = max(high - low, FLAT * low) or 1.0
     middle = (low + high) / 2
 
     def y(value: float) -> float:
@@ -184,8 +184,7 @@ def _small(item: Series) -> Markup:
     for place in _marks(item):
         x = across((places[place - 1] + places[place]) / 2 if place else places[0])
         drawing.line("mark", x, 8, x, 76, "the level changed")
-    every = max(1, -(-len(times) // SHOWN_POINTS))
-    shown_places = sorted({*range(0, len(times), every), len(times) - 1})
+    shown_places = sorted({*kept([times], len(times), SHOWN_POINTS), len(times) - 1})
     drawing.curve("a", [(across(places[at]), y(times[at])) for at in shown_places])
     drawing.dot("a", across(places[-1]), y(times[-1]), duration(times[-1]), 3)
     drawing.text(0, _HEIGHT - 6, _day(item.points[0].created_utc), "start")

@@ -5,33 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from replay.results.run.timing import KernelCounters, WindowCounters
-from replay.text import Column, Screen, duration, heading, number, shown, table
+from replay.text import Column, Screen, duration, heading, shown, table
+from replay.timing.bounds import counted
 
 SHOWN_KERNELS = 8
 _CLASS = "warp_"
 _MATRIX, _PRODUCTS = "matrix_", "_products"
-_KINDS = ("load", "store", "atomic")
 
 
 def render_counters(counters: WindowCounters, screen: Screen) -> Iterator[str]:
     """What was counted in one replay of the window: kernels side by side, the classes of instructions below."""
-    titles, rows = counter_table(counters)
+    most = screen.most(SHOWN_KERNELS)
+    titles, rows = counter_table(counters, most)
     if not rows:
         yield heading("No launch was counted", screen)
         return
     columns = [Column(titles[0]), *(Column(title, "right") for title in titles[1:])]
     yield table(columns, rows, screen)
-    hidden = len(counters.kernels) - SHOWN_KERNELS
-    if hidden > 0:
-        yield f"  ... and {number(hidden, 'more kernel')}: --json shows all"
+    yield from screen.rest(counters.kernels, SHOWN_KERNELS, "kernel")
     if counters.failed:
         yield f"  {counters.failed} launches did not end well and count nothing"
 
 
-def counter_table(counters: WindowCounters) -> tuple[list[str], list[list[str]]]:
+def counter_table(counters: WindowCounters, most: int = SHOWN_KERNELS) -> tuple[list[str], list[list[str]]]:
     """Titles and rows: a column for each kernel, one for the whole window where there are several. No rows where no
     launch was counted."""
-    shown_items = counters.kernels[:SHOWN_KERNELS]
+    shown_items = counters.kernels[:most]
     titles = ["counted by the CPU driver", *(shown(item.kernel, 32) or "all" for item in shown_items)]
     if len(counters.kernels) > 1:
         titles.append("whole window")
@@ -66,12 +65,12 @@ def ratio(part: float, whole: float) -> float | None:
 
 def global_sum(counters: Mapping[str, int], what: str) -> int:
     """Loads, stores and atomics in global memory together: requests, bytes, sectors or least_sectors."""
-    return sum(counters.get(f"global_{kind}_{what}", 0) for kind in _KINDS)
+    return counted(counters, "global", what)
 
 
 def shared_sum(counters: Mapping[str, int], what: str) -> int:
     """The same in shared memory: requests, bytes, wavefronts or bank_conflicts."""
-    return sum(counters.get(f"shared_{kind}_{what}", 0) for kind in _KINDS)
+    return counted(counters, "shared", what)
 
 
 def _classes(counters: Mapping[str, int]) -> list[str]:

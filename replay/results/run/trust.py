@@ -10,10 +10,10 @@ from replay.records import dataclass
 
 @dataclass(frozen=True)
 class TrustCheck:
-    """One defence. kind: "image", "compiler", "poison", "samples", "inputs", "state" or "bound". done: whether it was
+    """One defence. kind: "image", "compiler", "poison", "samples", "inputs" or "bound". done: whether it was
     there. text: what it did; where it was not done, why."""
 
-    kind: Literal["image", "compiler", "poison", "samples", "inputs", "state", "bound"]
+    kind: Literal["image", "compiler", "poison", "samples", "inputs", "bound"]
     done: bool
     text: str
 
@@ -24,7 +24,7 @@ class TrustFinding:
     buffer, sample or kernel, "" for the whole window. grave: the result does not hold; otherwise it is to be looked
     at."""
 
-    kind: Literal["image", "compiler", "poison", "samples", "inputs", "state", "bound"]
+    kind: Literal["image", "compiler", "poison", "samples", "inputs", "bound"]
     text: str
     where: str = ""
     grave: bool = True

@@ -73,7 +73,7 @@ class OutputFile:
             os.replace(self._temporary, self.path)
             self._temporary = None
             if durable:
-                _sync_folder(self.path.parent)
+                sync_folder(self.path.parent)
         except OSError as error:
             raise file_error(error, self.path) from None
 
@@ -112,7 +112,8 @@ def _begin_writeback(descriptor: int, offset: int, length: int) -> None:
         )
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """What was renamed in it is on the disk afterwards, where the file system can do that."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         # Some file systems cannot sync a folder; the rename itself has happened

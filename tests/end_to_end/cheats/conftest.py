@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,3 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
     yield judge
     for session in judge.sessions.values():
         session.close()
-
-
-Judging = Callable[..., replay.Result]

@@ -15,7 +15,7 @@ from replay.report.run.counters import SHOWN_KERNELS, counter_table, ratio
 from replay.results.run.timing import AccessCounters, KernelCounters, WindowCounters
 from replay.results.schema import RunResult
 from replay.text import duration, number, shown
-from replay.timing.bounds import NAMES, bound_of, cost_of, waste_of
+from replay.timing.bounds import NAMES, bound_of, cost_of, total_of, waste_of
 from replay.timing.roofline import Roofline, roofline
 
 SHOWN_ACCESSES = 12  # of each kernel
@@ -67,13 +67,7 @@ def _bounds(result: RunResult, counters: WindowCounters) -> Iterator[Section]:
     kernels = sorted(counters.kernels, key=lambda item: -item.modelled_ns)[:SHOWN_KERNELS]
     table = Table(["kernel", "part of the modelled time", "time", "share", ""])
     for kernel in kernels:
-        total = sum(kernel.parts_ns.get(name, 0.0) for name in ("launch", "blocks"))
-        work = {
-            name: ns
-            for name, ns in kernel.parts_ns.items()
-            if name in NAMES and name not in ("launch", "blocks")
-        }
-        total += max(work.values(), default=0.0)
+        total = total_of(kernel.parts_ns)
         for name in NAMES:
             if total and (ns := kernel.parts_ns.get(name, 0.0)):
                 share = ns / total

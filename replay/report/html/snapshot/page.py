@@ -12,7 +12,7 @@ from markupsafe import Markup
 from replay.overview.look import MAXIMUM_WINDOWS, look
 from replay.overview.model import KernelCode, Overview
 from replay.report.html.charts import bar
-from replay.report.html.model import Section, Table
+from replay.report.html.model import Table
 from replay.report.html.page import assembled, page_style, part
 from replay.report.html.snapshot.blocks import calls_block, memory_block
 from replay.report.run.preflight import needs_lines
@@ -53,7 +53,6 @@ class WindowShown:
     why_no_needs: str
     kernels: Table
     kernels_note: str
-    codes: list[Section]
     code_of: list[KernelCode]
     images: Table
     calls: Table
@@ -123,7 +122,7 @@ def _window(place: int, path: Path, overview: Overview, texts: Markup) -> Window
         info.whole and not missing.rows, verdict, missing,
         Table(["", ""], [[name, text] for name, text in needs_lines(overview.needs)] if overview.needs else []),
         shown(overview.why_no_needs, 300), _kernels(overview), _kernels_note(overview),
-        [], [item for item in overview.kernels if item.codes], _images(overview), _calls(overview), _memory(overview),
+        [item for item in overview.kernels if item.codes], _images(overview), _calls(overview), _memory(overview),
         _memory_note(overview), Table(["", ""], [[name, text] for name, text in info_facts(info) if text]), overview,
         texts, memory_block(overview.memory),
         [shown(shlex.join(["replay", word, path.name, *chosen])) for word in ("info", "run")],
