@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import replay
+import replay.errors
 from replay.evaluating.hints import hint
 from replay.library.serving import Client, Server
 from replay.results.evaluation import MovedCounter
@@ -267,3 +267,31 @@ def test_a_session_judges_as_fresh_processes_do(
 @pytest.mark.usefixtures("started_workers")
 def test_workers_that_are_started_judge_it_too(judge) -> None:  # type: ignore[no-untyped-def]
     assert judge(SLOW).verdict == "SLOWER"
+
+
+def test_a_server_is_told_what_was_asked_for_and_no_more(increment_snapshot, tmp_path, monkeypatch):
+    """Its own options hold for the rest. Nought is an answer, and not the lack of one."""
+    asked = {}
+
+    class Client:
+        def __init__(self, socket):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *ending):
+            pass
+
+        def evaluate(self, *names, **choices):
+            asked.update(choices)
+            raise replay.errors.UsageError("enough")
+
+    monkeypatch.setattr("replay.library.serving.Client", Client)
+    (tmp_path / "x.ptx").write_text(INCREMENT)
+    words = [str(increment_snapshot), str(tmp_path / "x.ptx"), "--session", str(tmp_path / "socket")]
+    assert run("evaluate", *words, "--vary-inputs", "0") == 2
+    assert asked["vary_inputs"] == 0
+    asked.clear()
+    assert run("evaluate", *words) == 2
+    assert not {"vary_inputs", "quick", "device", "timeout_s"} & asked.keys()

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from replay.errors import FileError
+from replay.history.store import History
 from replay.library.viewing import entries as found_entries
 from replay.library.viewing.opening import opened
 from replay.library.viewing.server import Viewer
@@ -190,3 +191,13 @@ def test_the_command_prints_the_address_and_ends_with_ctrl_c(folder):
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
+
+
+def test_a_history_whose_results_are_packed_is_shown(folder):
+    with History(folder / "history") as history:
+        history.update()
+        assert history.pack() == (1, 1)
+    found, _ = found_entries.find_entries([folder])
+    assert [(entry.name, entry.kind) for entry in found if entry.kind == "history"] == [
+        ("history", "history")
+    ]

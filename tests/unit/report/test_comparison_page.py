@@ -71,7 +71,7 @@ def test_launches_are_a_waterfall_with_their_share(tmp_path):
     launches = [ComparedLaunch(3, "fill", 1000.0, 1900.0), ComparedLaunch(5, "copy", 1000.0, 1100.0)]
     page = page_of(tmp_path, compared(launches=launches))
     assert "call 3, fill: +900 ns, 90 % of the change" in page
-    assert page.count('class="step slower"') == 2
+    assert page.count('class="change slower"') == 2
 
 
 def test_counters_that_explain_the_change_come_first(tmp_path):

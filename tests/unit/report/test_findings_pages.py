@@ -43,7 +43,7 @@ def text_of(page):
 class TestBisection:
     def test_the_search_is_drawn_and_told_round_by_round(self):
         page = render_page(Sources(bisections=[bisection()]))
-        assert page.count('class="band"') == 2
+        assert page.count('class="likely"') == 2
         assert "After 2 rounds the first bad candidate is 12.3, with a probability of 99.5 %" in page
         text = text_of(page)
         assert "99.5 % sure, and 99 % are enough" in text
