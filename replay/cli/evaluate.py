@@ -100,7 +100,7 @@ def evaluate(
     from replay.beside import require_place
     from replay.cli.common import reproduction
     from replay.errors import ExitCode
-    from replay.report.evaluation import headline, render_evaluation
+    from replay.report.evaluation import brief, render_evaluation
     from replay.report.streams.json import print_result
     from replay.report.streams.progress import StageLine
     from replay.results.documents import EVALUATION
@@ -121,7 +121,7 @@ def evaluate(
     found = replace(found, command=reproduction())
     if output is not None:
         write_document(output, EVALUATION, found)
-    print_result(EVALUATION, found, json, render_evaluation, brief=headline if quiet else None)
+    print_result(EVALUATION, found, json, render_evaluation, brief=brief if quiet else None)
     if found.verdict == "FAILED":
         return ExitCode.COULD_NOT
     gates = {"WRONG", *(item.value.upper() for item in fail_on or ())}

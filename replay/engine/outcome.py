@@ -61,6 +61,11 @@ from replay.snapshot.doubts import doubts
 from replay.snapshot.schema import to_wire
 from replay.timing.clocks import Clocks
 
+_CHANGES_NOTHING = (
+    "the captured window leaves all memory as it found it, so outputs that match do not show that the variant does its "
+    "work: --untrusted fills them with other bytes first"
+)
+
 if TYPE_CHECKING:
     from replay.engine.checking.saving import OutputSaver
 
@@ -133,15 +138,19 @@ def execute_request(
         verified, profile = replay_for_profiler(session, verifier)
     else:
         verified = verifier.verify()
+    # Before the window runs on other inputs, which is counted as well.
+    counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None
+    if not request.get("profile"):
         challenges.try_inputs(verified)
     differing_digest = moved_words.digest  # before timing, which compares once more
     if saver is not None:
         saver.finish()
-    counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None
     timed = Timed()
     nodes: list[NodeTime] = []
     notes = list(session.notes) + program.left_out + list(dict.fromkeys(verified.refused))
     notes += saver.skipped if saver is not None else []
+    if program.varied and program.ranges and not challenges.there and not _leaves_anything(program):
+        notes.append(_CHANGES_NOTHING)
     if request["timing"] is not None:
         if not verified.not_timed:
             timed = time_session(session, comparing, verified, clocks, request, messages, challenges)
@@ -201,6 +210,11 @@ def execute_request(
         "counters": to_wire(counters),
         "trust": to_wire(challenges.facts(timed.cold is not None or timed.hot is not None)),
     }
+
+
+def _leaves_anything(program: Program) -> bool:
+    """Whether the captured window changes any memory that is compared."""
+    return any(item.after is not None for item in program.ranges.values())
 
 
 def _refuse_unknown_state(session: Session, request: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from replay.results.bisection import Bisection
 from replay.results.check import Check
 from replay.results.comparison import ComparedSide, Comparison
+from replay.results.evaluation import Evaluated
 from replay.results.schema import RunResult
 from replay.text import shown
 
@@ -79,6 +80,11 @@ def check_commands(result: Check) -> list[str]:
     """The gate."""
     guessed = ["replay", "check", result.corpus, "--baseline", result.baseline]
     return _as_typed(result.command) or [shown(joined(guessed))]
+
+
+def evaluation_commands(result: Evaluated) -> list[str]:
+    """The judgement."""
+    return _as_typed(result.command)
 
 
 def result_commands(result: RunResult) -> list[str]:

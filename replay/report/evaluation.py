@@ -23,12 +23,24 @@ from replay.text import (
 )
 
 SHOWN_KERNELS, SHOWN_LINES = 4, 20
+_WITH_REASON = ("FAILED", "UNSURE", "WRONG")
 
 
 def headline(found: Evaluated) -> str:
     """The verdict in one line."""
+    return f"{_verdict(found)}: {title(found)}"
+
+
+def brief(found: Evaluated) -> str:
+    """The verdict in one line, with its reason where it is none of a time."""
+    reason = f": {shown(found.reason, 400)}" if found.verdict in _WITH_REASON and found.reason else ""
+    return f"{headline(found)}{reason}"
+
+
+def title(found: Evaluated) -> str:
+    """What was judged."""
     names = some([shown(name, 80) for name in found.kernels], SHOWN_KERNELS)
-    return f"{_verdict(found)}: {shown(found.candidate, 80)} for {names or 'no kernel'}"
+    return f"{shown(found.candidate, 80)} for {names or 'no kernel'}"
 
 
 def render_evaluation(found: Evaluated, screen: Screen) -> str:
@@ -74,7 +86,7 @@ def _verdict(found: Evaluated) -> str:
 
 def facts(found: Evaluated) -> Iterator[tuple[str, str]]:
     """What is known, each with its name."""
-    if found.verdict in ("FAILED", "UNSURE", "WRONG") and found.reason:
+    if found.verdict in _WITH_REASON and found.reason:
         yield "why", shown(found.reason, 400)
     if found.outputs:
         yield "outputs", found.outputs

@@ -9,11 +9,11 @@ from replay.records import dataclass
 
 @dataclass(frozen=True)
 class Explained:
-    """The evidence of one thing. source: the file that it was read from. kind: run, comparison, bisection, check or
-    history. title: what it is about. verdict: in a few words. evidence: what the verdict rests on. conditions: where,
-    when and with what it was made. checked: how outputs were checked. unchecked: what was not checked, and what limits
-    the figures. next: what to do now, a command or a sentence each. modelled: its times come from the cost model of the
-    CPU driver and are no measurement."""
+    """The evidence of one thing. source: the file that it was read from. kind: run, comparison, bisection, check,
+    evaluation or history. title: what it is about. verdict: in a few words. evidence: what the verdict rests on.
+    conditions: where, when and with what it was made. checked: how outputs were checked. unchecked: what was not
+    checked, and what limits the figures. next: what to do now, a command or a sentence each. modelled: its times come
+    from the cost model of the CPU driver and are no measurement."""
 
     source: str
     kind: str

@@ -70,4 +70,4 @@ def render_interface(facts: Iterable[Fact]) -> str:
     """Both sides of the interface of a kernel, one line each."""
     columns = [Column("interface"), Column("captured"), Column("variant"), Column("problem", cut=True)]
     rows = [[shown(fact.what, 60), fact.captured, fact.variant, shown(fact.problem)] for fact in facts]
-    return table(columns, rows, Screen.of_stdout())
+    return table(columns, rows, Screen(Screen.of_stdout().width, False))  # for the text of an error

@@ -204,12 +204,14 @@ class Challenges:
             checks.append(TrustCheck("bound", self._bound_ns is not None, text))
         if self._varied or "inputs" in left_out:
             text = left_out.get("inputs", "")
-            if self._varied:
+            if self._varied and not self._tried:
+                text = "outputs differ on the captured inputs already"
+            elif self._varied:
                 text = (
                     f"compared with the captured kernel on {number(self._tried, 'other input')}, "
-                    f"{number(self.request['varied_bytes'], 'byte')} of each differ; in "
-                    f"{number(self._varied_samples, 'timed run')} as well"
+                    f"{number(self.request['varied_bytes'], 'byte')} of each differ"
                 )
+                text += f"; in {number(self._varied_samples, 'timed run')} as well" if timed else ""
             checks.append(TrustCheck("inputs", self._tried > 0, text))
         return Trust(
             checks=checks, findings=self.findings, poisoned_bytes=poisoned, checked_samples=self._checked,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from replay.difference import CodeFiles
 from replay.errors import UsageError
+from replay.report.explain.evaluations import explain_evaluation
 from replay.report.explain.replays import explain_failure, explain_run
 from replay.report.explain.series import explain_check, explain_history
 from replay.report.explain.verdicts import explain_bisection, explain_comparison
@@ -53,6 +54,7 @@ def _of(source: str, found: Sources, files: CodeFiles) -> Iterator[Explained]:
     yield from (explain_comparison(source, item, files) for item in found.comparisons)
     yield from (explain_bisection(source, item, files) for item in found.bisections)
     yield from (explain_check(source, item) for item in found.checks)
+    yield from (explain_evaluation(source, item) for item in found.evaluations)
     yield from (explain_run(source, item, files) for item in found.results)
     yield from (explain_failure(source, text) for text in found.failures)
     yield from (explain_history(source, item) for item in found.histories)

@@ -304,7 +304,7 @@ def _search_unchecked(result: Bisection) -> Iterator[str]:
         yield "Whether a candidate's outputs are right is no part of the search; `replay compare` checks them"
     unseen = sum(
         not item.observations and not item.skipped and item.group == at
-        for at, item in enumerate(result.candidates)
+        for at, item in enumerate(result.candidates[1:-1], 1)  # the ends are what all others are held against
     )
     if unseen:
         yield (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-
 from replay.outputs.wording import difference_lines
 from replay.report import evaluation as text
+from replay.report.commands import evaluation_commands
 from replay.report.html.model import Listing, Section, Table
 from replay.results.evaluation import Evaluated
 from replay.text import MODELLED, shown
@@ -13,7 +12,7 @@ from replay.text import MODELLED, shown
 
 def evaluation_section(found: Evaluated) -> Section:
     """Verdict, facts, places that are wrong, what moved, and the hint."""
-    section = Section(text.headline(found), found.verdict)
+    section = Section(text.title(found), found.verdict)
     if found.hint:
         section.lines.append(shown(found.hint))
     if found.source == "modelled" and found.ratio is not None:
@@ -31,6 +30,5 @@ def evaluation_section(found: Evaluated) -> Section:
         table.rows = [list(text.counter_cells(item)) for item in found.counters]
         section.tables.append(("", table.without_empty()))
     section.notes += [shown(note, 400) for note in found.notes[:8]]
-    if found.command:
-        section.commands = [shown(shlex.join(["replay", *found.command]))]
+    section.commands = evaluation_commands(found)
     return section

@@ -20,7 +20,8 @@ from ..conftest import REPOSITORY
 
 STARTS = int(os.environ.get("REPLAY_TEST_STARTS", "19"))
 SAMPLES_FOLDER = REPOSITORY / "samples"
-SAMPLES = sorted({path.parent.name for path in SAMPLES_FOLDER.glob("*/*.[cp]*")} - {"crash", "common"})
+PROGRAMS = {path.stem for path in SAMPLES_FOLDER.glob("*/*.[cp]*") if path.stem == path.parent.name}
+SAMPLES = sorted(PROGRAMS - {"crash"})
 
 
 @pytest.mark.timeout(120 + 3 * STARTS)

@@ -121,6 +121,21 @@ def test_an_untrusted_one_is_confronted(judge) -> None:  # type: ignore[no-untyp
     assert "without doing the work" in hint(deceiving, {})
 
 
+def test_runs_on_other_inputs_are_not_counted(judge) -> None:  # type: ignore[no-untyped-def]
+    found = judge(INCREMENT, trust=False, vary_inputs=2)
+    assert (found.verdict, found.counters) == ("SAME", [])
+
+
+def test_it_can_be_explained_and_reported(judge, tmp_path, capsys) -> None:  # type: ignore[no-untyped-def]
+    judge(WRONG).save(tmp_path / "e.json")
+    assert run("explain", tmp_path / "e.json") == 0
+    explained = capsys.readouterr().out
+    assert run("report", tmp_path / "e.json", "--markdown") == 0
+    reported = capsys.readouterr().out
+    assert "WRONG" in explained
+    assert "WRONG" in reported
+
+
 def test_a_wrong_one_says_where_and_is_not_timed(judge) -> None:  # type: ignore[no-untyped-def]
     found = judge(WRONG)
     assert (found.verdict, found.correct, found.ratio) == ("WRONG", False, None)
