@@ -64,7 +64,13 @@ void Lowering::control(Opcode &opcode) {
     lowered.accounts = true;
     lowered.counted = 1;
     program_.communicates = true;
+  } else if (name == "griddepcontrol" && opcode.has("wait") && deferred_) {
+    skip_unless_guarded();
+    Lowered &lowered = emit(control::wait_for_prerequisite);
+    lowered.accounts = true;
+    lowered.counted = 1;
   } else {
+    program_.info.releases_dependents |= opcode.has("launch_dependents");
     if (name == "membar" || name == "fence") {
       program_.communicates = true;
       program_.orders_blocks |= !opcode.has("cta") && !opcode.has("shared::cta");
