@@ -1,6 +1,7 @@
 // covers: attention by warps: keys and values that cp.async brings while others are used, ldmatrix with and
 // without .trans, mma.sync of half, a softmax that goes on from block to block, causal or not.
 // architecture: 80
+// relocation: proven
 #include <cuda_fp16.h>
 
 #include "../check.cuh"
