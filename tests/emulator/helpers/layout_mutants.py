@@ -286,6 +286,7 @@ class Attempts:
         child = os.fork()
         if child == 0:
             os.environ["LAYOUT_MUTANT"] = str(number)
+            session.config.pluginmanager.unregister(name="terminalreporter")
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 1), os.dup2(nowhere, 2)
             resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
@@ -335,8 +336,6 @@ def main() -> int:
                     "no:cacheprovider",
                     "-p",
                     "no:xdist",
-                    "-p",
-                    "no:terminal",
                     "-o",
                     "timeout=900",
                     *files,
