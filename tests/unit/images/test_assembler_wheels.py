@@ -1,4 +1,4 @@
-"""Which versions of ptxas can be had: what pip says, what is remembered of it, and disks that are full."""
+"""Which versions of assemblers can be had: what pip says, what is remembered of it, and disks that are full."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import zipfile
 import pytest
 
 from replay.errors import EngineError
-from replay.variants.compilers import ptxas
-from replay.variants.compilers.package_index import offered
+from replay.variants.assemblers import tools, wheels
+from replay.variants.assemblers.package_index import offered
+from replay.variants.assemblers.tools import PTXAS, find
 from replay.variants.compilers.tools import Ran
 
 LISTED = Ran(0, "", b"nvidia-cuda-nvcc-cu12 (12.9.86)\nAvailable versions: 12.9.86, 12.8.61, 12.9.0rc1\n")
@@ -24,40 +25,40 @@ def test_the_packages_of_a_range_are_asked_once_a_day(tmp_path):
         asked.append(name)
         return LISTED
 
-    offered(range(11, 15), tmp_path, ask, lambda: 1000.0)
+    offered(PTXAS, range(11, 15), tmp_path, ask, lambda: 1000.0)
     assert asked == ["nvidia-cuda-nvcc-cu11", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc"]
-    assert offered(range(12, 13), tmp_path, ask, lambda: 80_000.0).versions == ("12.9.86", "12.8.61")
+    assert offered(PTXAS, range(12, 13), tmp_path, ask, lambda: 80_000.0).versions == ("12.9.86", "12.8.61")
     assert len(asked) == 3
-    offered(range(12, 13), tmp_path, ask, lambda: 90_000.0)
+    offered(PTXAS, range(12, 13), tmp_path, ask, lambda: 90_000.0)
     assert len(asked) == 4
 
 
 def test_an_index_that_does_not_answer_leaves_what_it_said_before(tmp_path):
-    nothing = offered(range(12, 13), tmp_path, lambda name: UNREACHABLE)
+    nothing = offered(PTXAS, range(12, 13), tmp_path, lambda name: UNREACHABLE)
     assert nothing.versions == ()
     assert "(Connection refused)" in nothing.problem
-    offered(range(12, 13), tmp_path, lambda name: LISTED, lambda: 1.0)
-    later = offered(range(12, 13), tmp_path, lambda name: UNREACHABLE)
+    offered(PTXAS, range(12, 13), tmp_path, lambda name: LISTED, lambda: 1.0)
+    later = offered(PTXAS, range(12, 13), tmp_path, lambda name: UNREACHABLE)
     assert later.versions == ("12.9.86", "12.8.61")
     assert "offered before" in later.problem
 
     def no_pip(name):
         raise EngineError("cannot be started (No such file)")
 
-    assert "cannot be started" in offered(range(12, 13), tmp_path, no_pip).problem
+    assert "cannot be started" in offered(PTXAS, range(12, 13), tmp_path, no_pip).problem
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": "replay.ptxas-index/1", "packages": {"x": 1}}', "\0"])
 def test_a_damaged_memory_is_asked_anew(tmp_path, text):
     (tmp_path / "index.json").write_text(text)
-    assert offered(range(12, 13), tmp_path, lambda name: LISTED).versions
+    assert offered(PTXAS, range(12, 13), tmp_path, lambda name: LISTED).versions
 
 
 @pytest.fixture
 def wheel(tmp_path, monkeypatch):
     """`pip download` brings a wheel whose ptxas answers as version 12.8.61."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(ptxas, "installed", list)
+    monkeypatch.setattr(tools, "installed", lambda kind: [])
 
     def download(command, timeout_s):
         if "pip" not in command:
@@ -67,12 +68,13 @@ def wheel(tmp_path, monkeypatch):
             archive.writestr("nvidia/cuda_nvcc/bin/ptxas", b"#!/bin/sh\n")
         return Ran(0, "", b"")
 
-    monkeypatch.setattr(ptxas, "run_tool", download)
+    for module in (tools, wheels):
+        monkeypatch.setattr(module, "run_tool", download)
     return tmp_path / "cache" / "gpu-replay" / "ptxas"
 
 
 def test_a_fetched_ptxas_is_kept(wheel):
-    tool = ptxas.find_ptxas("12.8")
+    tool = find(PTXAS, "12.8")
     assert (tool.version, tool.path) == ("12.8.61", wheel / "12.8.61" / "ptxas")
     assert os.access(tool.path, os.X_OK)
 
@@ -82,15 +84,15 @@ def test_a_full_cache_disk_is_no_fault_of_the_version_and_leaves_nothing_half(wh
         target.write_bytes(b"half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source))  # as shutil has it
 
-    monkeypatch.setattr(ptxas.shutil, "copyfile", full)
-    with pytest.raises(ptxas.CacheError, match="no space left") as raised:
-        ptxas.find_ptxas("12.8")
+    monkeypatch.setattr(wheels.shutil, "copyfile", full)
+    with pytest.raises(wheels.CacheError, match="no space left") as raised:
+        find(PTXAS, "12.8")
     assert raised.value.where == str(wheel / "12.8.61" / "ptxas")
     assert [path.name for path in wheel.rglob("*")] == ["12.8.61"]
 
 
 def test_a_full_temporary_disk_is_told_from_a_version_that_is_not_there(wheel, monkeypatch):
     log = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
-    monkeypatch.setattr(ptxas, "run_tool", lambda command, timeout_s: Ran(1, log, b""))
-    with pytest.raises(ptxas.CacheError, match="no space left"):
-        ptxas.find_ptxas("12.8")
+    monkeypatch.setattr(wheels, "run_tool", lambda command, timeout_s: Ran(1, log, b""))
+    with pytest.raises(wheels.CacheError, match="no space left"):
+        find(PTXAS, "12.8")
