@@ -21,6 +21,7 @@ from replay.results.run.trust import TrustCheck
 from replay.results.run.variant import KeptImage, VariantFacts, VariantImage
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Image, Kernel, Range, all_of
+from replay.text import number
 from replay.variants import device
 from replay.variants.assemblers import assemble_with
 from replay.variants.assemblers.tools import ASSEMBLERS, Assembler, Tool, find
@@ -237,7 +238,7 @@ class _Planning:
         if without:
             takes = " or ".join(kind.takes for kind, _ in tools)
             raise EngineError(
-                f"{len(without)} images that the window needs have no {takes}: {', '.join(without[:4])}",
+                f"{number(len(without), 'image')} that the window needs: no {takes} in {', '.join(without[:4])}",
                 where=" ".join(f"--{kind.name}" for kind, _ in tools), next=_HOW_TO_HAVE[tools[0][0].name],
             )  # fmt: skip
 
@@ -307,6 +308,10 @@ class _Planning:
                 raise ImageError(f"has no kernel {name}", where=image.source)
             if info.shared_bytes is None and self._architecture is not None:
                 info = replace(info, shared_bytes=image.declared_shared_bytes(name, self._architecture))
+            captured = self._original(digest)
+            if captured is not None and captured.sources("tileir", self._architecture or 0):
+                # Tile programs are launched with blocks of one thread; how many there are, their compiler decides.
+                info = replace(info, required_threads=None)
             launches = self._launched(kernel, shapes)
             facts = compare_interfaces(self._interface(kernel), info, launches, self._architecture) + facts
             refuse(facts, kernel.demangled or kernel.name, image.source)

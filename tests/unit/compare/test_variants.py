@@ -68,6 +68,7 @@ def test_text_that_makes_no_sense_is_a_usage_error(text):
     ("written", "stable"),
     [
         ("ptxas:12.6", "ptxas=12.6"),
+        ("--tileiras 13.1 --ptxas 13.0", "ptxas=13.0 tileiras=13.1"),
         ("ptxas 12.6", "ptxas=12.6"),
         ("--ptxas 12.6", "ptxas=12.6"),
         ("--ptxas=12.6 --block 128", "ptxas=12.6 block=128,1,1"),
@@ -293,7 +294,7 @@ def test_a_block_that_is_too_large_for_the_variant_is_refused(plan):
 
 
 def test_a_file_that_is_no_image_is_refused(plan):
-    with pytest.raises(EngineError.__mro__[1], match="no cubin, PTX or fat binary"):
+    with pytest.raises(EngineError.__mro__[1], match="no cubin, PTX, Tile IR or fat binary"):
         plan(b"hello")
 
 

@@ -8,10 +8,10 @@ import zipfile
 
 import pytest
 
-from replay.errors import EngineError
+from replay.errors import EngineError, UsageError
 from replay.variants.assemblers import tools, wheels
 from replay.variants.assemblers.package_index import offered
-from replay.variants.assemblers.tools import PTXAS, find
+from replay.variants.assemblers.tools import PTXAS, TILEIRAS, find
 from replay.variants.compilers.tools import Ran
 
 LISTED = Ran(0, "", b"nvidia-cuda-nvcc-cu12 (12.9.86)\nAvailable versions: 12.9.86, 12.8.61, 12.9.0rc1\n")
@@ -64,6 +64,7 @@ def wheel(tmp_path, monkeypatch):
         if "pip" not in command:
             return Ran(0, "", b"Cuda compilation tools, release 12.8, V12.8.61")
         folder = command[command.index("--dest") + 1]
+        os.makedirs(folder)
         with zipfile.ZipFile(os.path.join(folder, "x.whl"), "w") as archive:
             archive.writestr("nvidia/cuda_nvcc/bin/ptxas", b"#!/bin/sh\n")
         return Ran(0, "", b"")
@@ -96,3 +97,51 @@ def test_a_full_temporary_disk_is_told_from_a_version_that_is_not_there(wheel, m
     monkeypatch.setattr(wheels, "run_tool", lambda command, timeout_s: Ran(1, log, b""))
     with pytest.raises(wheels.CacheError, match="no space left"):
         find(PTXAS, "12.8")
+
+
+def test_a_tileiras_is_kept_with_what_it_calls(tmp_path, monkeypatch):
+    """Of its release, and not newer; where each version of it looks for them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(tools, "installed", lambda kind: [])
+    asked = []
+    holds = {
+        "nvidia-cuda-tileiras": "bin/tileiras",
+        "nvidia-nvvm": "lib/libnvvm.so.4",
+        "nvidia-cuda-nvcc": "bin/ptxas",
+    }
+
+    def download(command, timeout_s):
+        if "pip" not in command:
+            return Ran(0, "", b"Cuda compilation tools, release 13.3, V13.3.36")
+        folder = command[command.index("--dest") + 1]
+        os.makedirs(folder, exist_ok=True)
+        for wanted in command[command.index("--dest") + 2 :]:
+            asked.append(wanted)
+            package = wanted.partition("==")[0]
+            with zipfile.ZipFile(os.path.join(folder, f"{package}.whl"), "w") as archive:
+                archive.writestr(f"nvidia/cu13/{holds[package]}", package)
+        return Ran(0, "", b"")
+
+    for module in (tools, wheels):
+        monkeypatch.setattr(module, "run_tool", download)
+    tool = find(TILEIRAS, "13.3")
+    place = tmp_path / "gpu-replay" / "tileiras" / "13.3.36"
+    assert (tool.version, tool.path) == ("13.3.36", place / "bin" / "tileiras")
+    assert asked == [
+        "nvidia-cuda-tileiras==13.3.*", "nvidia-nvvm==13.3.*,<=13.3.36", "nvidia-cuda-nvcc==13.3.*,<=13.3.36",
+    ]  # fmt: skip
+    assert {
+        str(path.relative_to(place)): path.read_text() for path in place.rglob("*") if path.is_file()
+    } == {
+        "bin/tileiras": "nvidia-cuda-tileiras",
+        "bin/ptxas": "nvidia-cuda-nvcc",
+        "lib/libnvvm.so.4": "nvidia-nvvm",
+        "nvvm/lib64/libnvvm.so": "nvidia-nvvm",
+    }
+
+
+def test_there_is_no_tileiras_before_cuda_13(tmp_path, monkeypatch):
+    monkeypatch.setattr(tools, "installed", lambda kind: [])
+    with pytest.raises(UsageError, match=r"no tileiras 12\.9"):
+        find(TILEIRAS, "12.9")
+    assert offered(TILEIRAS, range(11, 13), tmp_path, lambda name: LISTED).versions == ()
