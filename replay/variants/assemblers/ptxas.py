@@ -10,7 +10,7 @@ from replay.images import read_ptx
 from replay.variants.assemblers.running import assembled, flags_of
 from replay.variants.assemblers.tools import Tool
 from replay.variants.compilers.sandbox import Sandbox
-from replay.variants.compilers.tools import BuildError
+from replay.variants.compilers.tools import refusal
 from replay.variants.images import BuiltImage
 from replay.variants.jit import JitOption
 
@@ -53,7 +53,7 @@ def assemble(
         ran, data = assembled(command, "kernel.ptx", text.rstrip(b"\0") + b"\n", sandbox)
     if ran.status != 0 or not data:
         tried = f" ({lowered})" if lowered else ""
-        raise BuildError(
+        raise refusal(
             f"ptxas {tool.version} refused {source}: {ran.first_error}{tried}", ran, where="--ptxas",
             next="give a newer one" if lowered else None,
         )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from replay.variants.assemblers.running import Options, assembled, flags_of
 from replay.variants.assemblers.tools import Tool
 from replay.variants.compilers.sandbox import Sandbox
-from replay.variants.compilers.tools import BuildError
+from replay.variants.compilers.tools import refusal
 from replay.variants.images import BuiltImage
 from replay.variants.jit import JitOption
 
@@ -33,7 +33,7 @@ def assemble(
     beside = [prefix / name for name in ("bin", "lib", "nvvm")]  # where it looks for ptxas and libnvvm
     ran, data = assembled([str(tool.path), *flags], "kernel.tilebc", bytecode, sandbox, beside)
     if ran.status != 0 or not data:
-        raise BuildError(
+        raise refusal(
             f"tileiras {tool.version} refused {source}: {ran.first_error}", ran, where="--tileiras",
             next="give a version that is as new as the bytecode, and replay on a device that it knows",
         )  # fmt: skip

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from replay.errors import EngineError, FileError
 from replay.variants.assemblers.tools import Assembler, Tool, asked, cache_folder, newest_of
-from replay.variants.compilers.tools import BuildError, run_tool
+from replay.variants.compilers.tools import refusal, run_tool
 
 MAXIMUM_MEMBER_BYTES = 1 << 30
 _FETCH_TIMEOUT_S = 600
@@ -50,7 +50,7 @@ def _download(kind: Assembler, version: str, wanted: list[str], to: Path, there:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), tempfile.gettempdir())
     if ran.status != 0 or not any(to.glob("*.whl")):
         listed = ", ".join(tool.version for tool in there) or "none"
-        raise BuildError(
+        raise refusal(
             f"{kind.name} {version} is not on this machine, and `pip download {' '.join(wanted)}` could not fetch it",
             ran, where=f"--{kind.name}", next=f"here are {listed}; give one of them, or the path of another",
         )  # fmt: skip
