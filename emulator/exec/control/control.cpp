@@ -273,6 +273,11 @@ const Instruction *restore_stack(Warp &w, const Instruction *i) {
 
 const Instruction *no_operation(Warp &, const Instruction *i) { return i + 1; }
 
+const Instruction *wait_for_prerequisite(Warp &w, const Instruction *i) {
+  w.account(i);
+  return w.worker->awaits_prerequisite ? w.wait_at_barrier(i, waits_for_prerequisite) : w.go_to(i + 1);
+}
+
 const Instruction *yield(Warp &w, const Instruction *i) {
   w.account(i);
   w.credit = -1;
