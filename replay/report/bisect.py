@@ -153,7 +153,8 @@ def _columns(result: Bisection) -> list[Column]:
         Column("against good" if result.symptom == "slower" else "shows it", "right"),
         Column("interval of 95 %", "right", if_filled=True, spare=True),
         Column("first bad?", "right"),
-        Column(""),
+        Column("", if_filled=True, spare=True),
+        Column("", if_filled=True),
     ]
 
 
@@ -173,7 +174,8 @@ def _rows(result: Bisection, screen: Screen) -> Iterator[list[str]]:
             seen(item, result.symptom),
             "" if item.low is None or item.high is None else f"{percent(item.low)} .. {percent(item.high)}",
             f"{100 * item.probability:.1f} %" if item.probability >= 0.0005 else "",
-            said(item, at, result) or "#" * round(item.probability * _BAR),
+            "#" * round(item.probability * _BAR),
+            said(item, at, result),
         ]
 
 
