@@ -113,7 +113,7 @@ def _candidates(result: Bisection, labels: Sequence[str]) -> Section:
             _interval(item, axis),
             f"{100 * item.probability:.1f} %" if likely else "",
             bar(item.probability, f"{100 * item.probability:.1f} %") if item.probability >= 0.01 else "",
-            "first bad" if at in bad else bisect_text.said(item, at, result),
+            "first bad" if at in bad else bisect_text.said(item, at, labels),
         ])  # fmt: skip
     caption = f"{number(len(result.candidates), 'candidate')}, the good end first"
     if slower and found:
