@@ -139,7 +139,7 @@ def bisect(
         notes=notes,
         wall_s=round(time.monotonic() - begin_s, 3),
         device="" if first is None else first.device.name,
-        driver="" if first is None else first.driver.library,
+        driver="" if first is None else first.driver.choice,
         driver_version=0 if first is None else first.driver.version,
         ended="" if ended is None else str(ended),
         command=list(command),
@@ -152,8 +152,7 @@ def bisect(
 
 
 def _time_of(result: RunResult) -> float | None:
-    timing = result.timing or result.hot
-    return None if timing is None else (timing.gpu or timing.host).median_ns
+    return result.timings[0].summary.median_ns if result.timings else None
 
 
 def _versions(name: str, majors: range, offline: bool, notes: list[str]) -> list[str]:
