@@ -273,6 +273,12 @@ const Instruction *restore_stack(Warp &w, const Instruction *i) {
 
 const Instruction *no_operation(Warp &, const Instruction *i) { return i + 1; }
 
+const Instruction *fence(Warp &w, const Instruction *i) {
+  if (w.block->checks)
+    w.block->checks->fence(w);
+  return i + 1;
+}
+
 const Instruction *yield(Warp &w, const Instruction *i) {
   w.account(i);
   w.credit = -1;

@@ -76,9 +76,17 @@ void Lowering::control(Opcode &opcode) {
                   std::any_of(opcode.modifiers.begin(), opcode.modifiers.end(), is_async);
     if (fences)
       tell_asynchronous(asynchronous::fence_shared);
+    else if (checked_ && (name == "membar" || name == "fence"))
+      fence();
     else
       nothing();
   }
+}
+
+void Lowering::fence() {
+  Lowered &lowered = emit(control::fence);
+  lowered.counted = 1;
+  apply_guard(lowered);
 }
 
 // A policy of a cache that does not exist.
