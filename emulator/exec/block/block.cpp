@@ -217,7 +217,9 @@ void Block::complete(uint32_t id) {
   open_barriers &= ~(uint32_t{1} << id);
   passed_barrier = true;
   if (checks)
-    checks->complete(warps, id, waiting_at(id) == live_threads);
+    // Threads that have exited are at no barrier that says how many it waits for.
+    checks->complete(warps, id,
+                     waiting_at(id) == (done.expected ? launch->threads_per_block : live_threads));
   for (Warp &warp : warps) {
     size_t kept = 0;
     for (size_t k = 0; k < warp.waiting.size(); ++k) {

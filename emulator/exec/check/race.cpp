@@ -44,6 +44,8 @@ void SharedRaces::read(Piece &piece, const Access &now) {
   if (one.at.phase != now.at.phase) {
     one = now;
     other.at.phase = 0;
+  } else if (now.strong && one.at.thread == now.at.thread) {
+    // The weak one says more: it is a race with strong writes, too.
   } else if (one.at.thread == now.at.thread || clocks_->knows(now.at.thread, one.at)) {
     one = now; // what comes after this read comes after that one
   } else if (other.at.phase != now.at.phase || other.at.thread == now.at.thread ||
@@ -55,7 +57,7 @@ void SharedRaces::read(Piece &piece, const Access &now) {
 
 bool SharedRaces::wrote_the_same(const Warp &w, const Instruction *i, uint32_t lane, uint64_t address,
                                  uint64_t piece, const Piece &before) const {
-  if (w.worker->stored_lane_bytes == 0 || before.write.strong)
+  if (w.worker->stored_lane_bytes == 0 || before.strong_write.at.phase == before.write.at.phase)
     return false;
   uint32_t bytes = uint32_t{1} << piece_bits_,
            skipped = static_cast<uint32_t>((piece << piece_bits_) - (address - base_));
@@ -99,20 +101,28 @@ void SharedRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
         told = true;
       };
       if (kind == AccessKind::load) {
-        if (is_unordered(piece.write, now))
-          tell(FindingKind::read_after_write, piece.write, false);
+        for (const Access *earlier : {&piece.write, &piece.strong_write})
+          if (is_unordered(*earlier, now))
+            tell(FindingKind::read_after_write, *earlier, false);
         read(piece, now);
         continue;
       }
       if (is_unordered(piece.write, now))
         tell(FindingKind::write_after_write, piece.write,
              wrote_the_same(w, i, lane, addresses[lane], p, piece));
+      if (is_unordered(piece.strong_write, now))
+        tell(FindingKind::write_after_write, piece.strong_write, false);
       for (const Access &earlier : piece.read)
         if (is_unordered(earlier, now))
           tell(FindingKind::write_after_read, earlier, false);
+      piece.read[0].at.phase = piece.read[1].at.phase = 0;
+      if (now.strong) {
+        piece.strong_write = now;
+        continue;
+      }
+      piece.strong_write.at.phase = 0;
       piece.write = now;
       piece.execution = execution_;
-      piece.read[0].at.phase = piece.read[1].at.phase = 0;
     }
   }
 }

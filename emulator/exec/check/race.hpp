@@ -25,9 +25,10 @@ private:
     uint32_t instruction = 0;
     bool strong = false;
   };
-  // The last write, and two of the reads since then, by different threads and, where there are, warps.
+  // The last weak write, the last strong one since then, and two of the reads since the last of both, by
+  // different threads and, where there are, warps.
   struct Piece {
-    Access write, read[2];
+    Access write, strong_write, read[2];
     uint32_t execution = 0; // of an instruction, in which it was written
   };
 

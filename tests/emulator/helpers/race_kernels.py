@@ -7,7 +7,6 @@ twin has and the faulty kernel has not, `---` in front of what only the faulty o
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 BLOCK = 128
@@ -28,8 +27,7 @@ _KERNEL = """.visible .entry {name}()
 
 @dataclass(frozen=True)
 class Pair:
-    """kinds: of the faults that the first kernel has. one_warp, same_value: as they are told. plain: the twin, too, has
-    findings, of the same value."""
+    """kinds: of the fault that the first kernel has, in one order of its sides. one_warp: as it is told."""
 
     name: str
     body: str
@@ -61,7 +59,7 @@ def module(pairs: list[Pair]) -> tuple[str, dict[str, dict[str, set[int]]]]:
             lines = enumerate(text.split("\n")[begin:], start=begin + 1)
             marks[name] = {"first": set(), "then": set()}
             for number, line in lines:
-                for side in re.findall(r"// (first|then)$", line):
+                for side in line.partition("//")[2].split():
                     marks[name][side].add(number)
     return text, marks
 
@@ -290,7 +288,7 @@ END:
   --- and.b32 %r1, %r1, 0xfffffffe;
   --- st.shared.u16 [%r1], %h1;  // first then
   +++ st.shared.u8 [%r1], %h1;
-""", ("write_after_write",)),
+""", ("write_after_write",), one_warp=True),
     Pair("vectors", """
   shl.b32 %r1, %t, 4; add.u32 %r1, %r1, %b;
   --- add.u32 %r1, %r1, -8; max.u32 %r1, %r1, %b; shl.b32 %r2, %t, 3; add.u32 %r1, %b, %r2; and.b32 %r1, %r1, -16;
