@@ -37,7 +37,7 @@ def check_memory(
     """
     from replay.cli.common import seconds
     from replay.errors import ExitCode
-    from replay.report.findings import render_check, verdict_of
+    from replay.report.findings import render_brief, render_check
     from replay.report.streams.json import print_result
     from replay.report.streams.progress import StageLine
     from replay.results.documents import FINDINGS
@@ -47,5 +47,5 @@ def check_memory(
     options = RunOptions(timeout_s=seconds(timeout, "--timeout"), window=window, trust=trust)
     with StageLine(hidden=quiet or json) as line:
         found = check(snapshot, [name for name in checks.split(",") if name], options, line.show)
-    print_result(FINDINGS, found, json, render_check, brief=verdict_of if quiet else None)
+    print_result(FINDINGS, found, json, render_check, brief=render_brief if quiet else None)
     return ExitCode.GATE_FAILED if any(item.is_fault for item in found.findings) else ExitCode.DONE

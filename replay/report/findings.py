@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from replay.results.findings import FindingSide, MemoryCheck, MemoryFinding
@@ -48,11 +49,26 @@ def _finding(item: MemoryFinding) -> Iterator[str]:
     times = "" if item.count == 1 else f", {item.count:,} times"
     launches = "" if item.launches == 1 else f" in {item.launches:,} launches"
     yield f"{item.check}: {what}{times}{launches}"
-    place = f"{item.variable} + {item.offset}" if item.variable else f"offset {item.offset}"
+    place = f"{_variable(item.variable)} + {item.offset}" if item.variable else f"offset {item.offset}"
     yield f"  kernel  {shown(item.kernel)}, {item.bytes} bytes of {item.space} memory at {shown(place)}"
     for name, side in (("first", item.first), ("then", item.second)):
         yield f"  {name:7} {_place(side)}, block ({_triple(side.block)}), thread ({_triple(side.thread)})"
-        yield f"          {shown(side.instruction)}"
+        yield f"          {shown(' '.join(side.instruction.split()))}"
+
+
+def render_brief(found: MemoryCheck) -> str:
+    """The verdict, and a line for each fault."""
+    lines = [verdict_of(found)]
+    for item in (item for item in found.findings if item.is_fault):
+        first, second = (f"{_place(side)}" for side in (item.first, item.second))
+        lines.append(f"{item.check} in {shown(item.kernel)}: nothing orders {first} and {second}")
+    return "\n".join(lines)
+
+
+def _variable(name: str) -> str:
+    """The name in the source of a variable inside a function, `_ZZ...E4tile`; else the name itself."""
+    match = re.fullmatch(r"_ZZ\w*E(\d{1,3})(\w+)", name)
+    return match[2] if match and len(match[2]) == int(match[1]) else name
 
 
 def _place(side: FindingSide) -> str:

@@ -47,7 +47,7 @@ def check_memory(
         )
         found = read_findings(file, result.verification.replays)
     return dataclasses.replace(
-        found, snapshot=str(path), checks=list(checks), verification=result.verification
+        found, snapshot=Path(path).name, checks=list(checks), verification=result.verification
     )
 
 
@@ -67,15 +67,17 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
     findings: dict[tuple[Any, ...], dict[str, Any]] = {}
     left_out: dict[tuple[str, str, str], int] = {}
     kernels: dict[str, int] = {}
-    for launch in launches:
+    seen: dict[tuple[Any, ...], int] = {}  # the launch in which each was found last
+    for number, launch in enumerate(launches):
         kernel = launch["kernel"]
         kernels[kernel] = kernels.get(kernel, 0) + 1
         for item in launch["findings"]:
-            sides = [(item[side]["text"], item[side]["ptx_line"]) for side in ("first", "second")]
+            sides = [_place(item[side]) for side in ("first", "second")]
             key = (kernel, item["check"], item["kind"], item["same_value"], item["one_warp"], *sides)
             kept = findings.setdefault(key, {**item, "kernel": kernel, "launches": 0, "count": 0})
-            kept["launches"] += 1
+            kept["launches"] += seen.get(key) != number
             kept["count"] += item["count"]
+            seen[key] = number
         for item in launch["unchecked"]:
             key_ = (kernel, item["check"], item["why"])
             left_out[key_] = left_out.get(key_, 0) + 1
@@ -88,3 +90,8 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
         sorted(found, key=lambda item: not item.is_fault),
         [UncheckedKernel(kernel, check, why, count) for (kernel, check, why), count in left_out.items()],
     )
+
+
+def _place(side: dict[str, Any]) -> tuple[Any, ...]:
+    """What tells one place in the code from another: the line of the source, where it is known."""
+    return (side["file"], side["line"]) if side["file"] else (side["text"], side["ptx_line"])
