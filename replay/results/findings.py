@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from replay.records import dataclass
-from replay.results.schema import Verification
+from replay.results.run.verification import Verification
 
 
 @dataclass(frozen=True)
