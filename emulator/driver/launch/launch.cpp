@@ -6,6 +6,7 @@
 #include "device_memory.hpp"
 #include "entry/counters_file.hpp"
 #include "entry/entry.hpp"
+#include "entry/findings_file.hpp"
 #include "entry/print_buffer.hpp"
 #include "entry/touched_file.hpp"
 #include "module/function.hpp"
@@ -145,6 +146,8 @@ Outcome KernelOperation::run(uint64_t number, std::function<bool()> prerequisite
   request.deferred_seed = settings().deferred_seed;
   request.prerequisite = std::move(prerequisite);
   request.record_touched = !settings().touched.empty();
+  request.checks = settings().checks.bits;
+  request.looks_closely = request.record_touched || request.checks != 0;
   request.record_costs = !settings().counters.empty() && number < launches_with_costs;
   std::shared_ptr<MemoryMap> memory;
   {
@@ -163,6 +166,7 @@ Outcome KernelOperation::run(uint64_t number, std::function<bool()> prerequisite
   uint64_t modelled_ns = kernel_ns(name, time, number);
   append_counters(name, request, result, number, time, modelled_ns);
   append_touched(name, result);
+  append_findings(name, result, number);
   return {error_of(result.status), modelled_ns};
 }
 

@@ -10,6 +10,7 @@
 
 #include "exec/interface/access_costs.hpp"
 #include "exec/interface/counters.hpp"
+#include "exec/interface/findings.hpp"
 #include "exec/interface/image.hpp"
 #include "exec/interface/touched.hpp"
 
@@ -92,12 +93,14 @@ struct LaunchRequest {
   uint32_t depth = 0;             // of launches from kernels: 0 is one of the host
   uint64_t stack_bytes = 0;       // of a thread, for recursion and alloca, if it is more than there is anyway
   bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE, facts in docs/cpu-driver.md
-  bool record_touched = false;    // REPLAY_EMULATOR_TOUCHED
+  bool looks_closely = false;     // record_touched, or checks
   bool record_costs = false;      // of each access: REPLAY_EMULATOR_COUNTERS
-  bool takes_notes() const { return record_touched || record_costs; }
+  bool takes_notes() const { return looks_closely || record_costs; }
   // Receives what printf prints, one call a thread, with the bytes it takes in the device's buffer. Without
   // one it goes to stdout at once.
   std::function<void(std::string text, size_t buffer_bytes)> print;
+  bool record_touched = false; // REPLAY_EMULATOR_TOUCHED
+  uint32_t checks = 0;         // bit_of(Check): REPLAY_EMULATOR_CHECKS
 };
 
 enum class LaunchStatus {
@@ -120,7 +123,9 @@ struct LaunchResult {
   AccessCosts costs;                 // with LaunchRequest::record_costs
   std::vector<NamedAccess> accesses; // the dearest of them
   std::vector<uint32_t>
-      text_checks; // with record_touched: CRC-32 of each text of the module, which lines are of
+      text_checks;               // with record_touched: CRC-32 of each text of the module, which lines are of
+  std::vector<Finding> findings; // with LaunchRequest::checks
+  std::vector<Unchecked> unchecked; // and what was not checked
 };
 
 } // namespace emulator

@@ -12,6 +12,7 @@
 #include "exec/access/access_costs.hpp"
 #include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/check/findings.hpp"
 #include "exec/launch/alone.hpp"
 
 namespace emulator {
@@ -52,6 +53,7 @@ struct Outcome {
   LaunchCounters counters;
   Touched touched;
   AccessCosts costs;
+  FoundPlaces found;
   std::vector<DeviceLaunch> device_launches;
 
   // The failure of the lowest block counts, so that the message does not depend on the number of threads.
@@ -67,6 +69,7 @@ struct Outcome {
     emulator::add(counters, counters_of(worker));
     emulator::add(touched, worker.touched);
     emulator::add(costs, costs_of(worker));
+    emulator::add(found, worker.found);
   }
 };
 
@@ -241,6 +244,10 @@ LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
   result.counters = outcome.counters;
   result.touched = std::move(outcome.touched);
   result.costs = std::move(outcome.costs);
+  if (launch.request->checks) {
+    result.findings = named(outcome.found, launch);
+    result.unchecked = unchecked(launch);
+  }
   launched = std::move(outcome.device_launches);
   result.status = outcome.fault.status;
   result.message = outcome.fault.message;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exec/interface/found_places.hpp"
 #include "exec/interface/touched.hpp"
 #include "exec/program/program.hpp"
 #include "exec/warp/reach.hpp"
@@ -88,6 +89,8 @@ struct Worker {
   // What handles stood for when they were first used in this launch.
   std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;
   std::unordered_map<uint64_t, std::shared_ptr<const Surface>> surfaces;
+  FoundPlaces found;              // by checks
+  uint32_t stored_lane_bytes = 0; // of the registers that the access now under way stores; 0: it stores none
 };
 
 } // namespace emulator
