@@ -120,9 +120,21 @@ class EngineError(ReplayError):
     """A snapshot could not be placed, loaded or executed on the driver that was chosen."""
 
 
+class BuildError(EngineError):
+    """A compiler refused a source. `details` is the beginning of what it said."""
+
+
+class FaultError(EngineError):
+    """A kernel did what no context survives, such as an access of memory that is not there."""
+
+
 class CancelledError(ReplayError):
     """A request was given up before it had an answer, such as that of a client that left."""
 
 
 class WorkerError(EngineError):
     """The worker process of a replay died, hung, or could not be started."""
+
+
+class HangError(WorkerError):
+    """The worker made no progress for the whole of its time limit, and was ended."""

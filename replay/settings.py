@@ -92,7 +92,13 @@ STORE = Setting(
     "store in which contents are looked for that a snapshot has elsewhere: a folder or a URL",
 )
 OFFLINE = Setting("REPLAY_OFFLINE", parse_switch, False, "1 asks no store that is a URL")
+SANDBOX = Setting(
+    "REPLAY_SANDBOX",
+    parse_switch,
+    False,
+    "1 compiles every .cu, and PTX for --ptxas, in the sandbox of those that are not trusted",
+)
 
 ALL: tuple[Setting[bool] | Setting[int] | Setting[str], ...] = (
-    TRACEBACK, THREADS, NATIVE_DIR, STORE, OFFLINE,
+    TRACEBACK, THREADS, NATIVE_DIR, STORE, OFFLINE, SANDBOX,
 )  # fmt: skip

@@ -132,7 +132,9 @@ def list_launches(
             seen = PackReport(
                 used_cuda=bool(paths), loaded_driver=loaded_driver(raw), problems=report.problems
             )
-            report.failure, report.advice = explain_absence(seen, str(selection), command, ended.running)
+            report.failure, report.advice = explain_absence(
+                seen, str(selection), command, ended.running, failed=ended.status != 0
+            )
             if paths and not report.problems:
                 report.failure, report.advice = "it used CUDA and launched no kernel", "nothing to capture"
                 if selection.kernel:

@@ -146,7 +146,7 @@ def capture(
         remember(packed_snapshot.path)
     if not packed.snapshots:
         report.failure, report.advice = _without_room(raw, packed) or explain_absence(
-            packed, str(selection), command, ended.running
+            packed, str(selection), command, ended.running, failed=ended.status != 0
         )
     if keep_raw:
         report.raw = raw
@@ -180,9 +180,11 @@ def explain_absence(
     command: Sequence[str],
     running: Sequence[str] = (),
     of_this_machine: bool = True,
+    failed: bool = False,
 ) -> tuple[str, str]:
     """Why a raw capture gave no snapshot, and what to do about it. running: processes that the application left running
-    and that had not used CUDA yet. of_this_machine: whether the command may be looked at; False for a stranger's."""
+    and that had not used CUDA yet. of_this_machine: whether the command may be looked at; False for a stranger's.
+    failed: the application ended with another status than 0."""
     program = command[0]
     stopped = [line for line in packed.skipped if "capture stopped" in line]
     if stopped:
@@ -213,6 +215,11 @@ def explain_absence(
                 f"`replay doctor` says which CUDA the driver is of: a runtime of a newer CUDA refuses it; {chroot}",
             )
         advice = "capture the program that launches the kernels"
+        if failed and not reason:
+            return (
+                f"{program} never used CUDA: it failed first",
+                "its own output says why; run it without replay",
+            )
         if reason:
             return f"{program} never used CUDA: no driver call was seen ({reason})", advice
         return (

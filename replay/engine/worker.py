@@ -64,15 +64,17 @@ def be_ended_first() -> None:
 
 def report(error: Exception, messages: Messages) -> None:
     """Send what ended the replay."""
+    from replay.api.vocabulary import STICKY_RESULTS
+    from replay.engine.driver import DriverFailure
     from replay.engine.placing.memory import AddressTaken
     from replay.errors import ReplayError
 
     if isinstance(error, AddressTaken):
         messages.send(taken=error.what, by_driver=error.by_driver, at_start=error.at_start)
     elif isinstance(error, ReplayError):
-        messages.send(
-            error={"what": error.what, "where": error.where, "next": error.next, "code": int(error.exit_code)}
-        )
+        fault = isinstance(error, DriverFailure) and error.code in STICKY_RESULTS
+        messages.send(error={"what": error.what, "where": error.where, "next": error.next,
+                             "code": int(error.exit_code), "fault": fault})  # fmt: skip
     elif isinstance(error, MemoryError):
         messages.send(error={"what": f"the host has too little memory for the worker while {messages.current}",
                              "where": None, "code": 3, "next": "raise its limit (`ulimit -v`, of the container), or "

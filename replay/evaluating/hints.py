@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from replay import errors
 from replay.results.evaluation import Evaluated
 from replay.results.run.verification import OutputDifference
 from replay.text import number, percent
+from replay.variants.interface import InterfaceMismatch
 
 _SMALL_ULP = 64  # a sum in another order
 _WORK = {
     "global_sectors": "moves {:.2f} times the sectors of global memory",
     "warp_instructions": "executes {:.2f} times the instructions",
     "shared_wavefronts": "takes {:.2f} times the passes over shared memory",
+}
+# By the kind of an error; {} is its advice
+_HINTS = {
+    errors.BuildError.__name__: "Make it compile: begin with the first error that the compiler names.",
+    errors.HangError.__name__: "Make it end: look at the bounds of its loops, and at barriers that not all threads "
+    "reach.",
+    errors.FaultError.__name__: "Keep it inside of its buffers, and out of traps: compare its indices with the sizes "
+    "that `replay ls SNAP memory` lists.",
+    InterfaceMismatch.__name__: "Make it fit: {}.",
+    errors.ImageError.__name__: "Make it fit: {}.",
+    errors.UsageError.__name__: "Make it fit: {}.",
 }
 _WASTED_SECTORS, _CONFLICTS, _LANES, _MORE_WORK = 1.5, 0.5, 24.0, 1.05
 
@@ -37,20 +50,8 @@ def hint(found: Evaluated, figures: Mapping[str, float]) -> str:
 
 def _of_failure(found: Evaluated) -> str:
     assert found.error is not None
-    kind, what = found.error.kind, found.error.what
-    if kind == "BuildError":
-        return "Make it compile: the first error of the compiler is in `error.details`."
-    if "no progress" in what:
-        return "Make it end: look at the bounds of its loops, and at barriers that not all threads reach."
-    if kind in ("InterfaceMismatch", "UsageError", "ImageError"):
-        return "Give it the name, parameters and shared memory of the captured kernel."
-    if "ADDRESS" in what or "LAUNCH_FAILED" in what:
-        return "Keep it inside of its buffers: compare its indices with the sizes that `replay ls SNAP memory` lists."
-    return (
-        f"See what went wrong: {found.error.next}."
-        if found.error.next
-        else "See what went wrong in `error.what`."
-    )
+    said = _HINTS.get(found.error.kind, "See what went wrong: {}.")
+    return said.format(found.error.next or found.error.what)
 
 
 def _of_wrong(found: Evaluated) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from replay.errors import LimitError, UsageError
 from replay.inspection.dump import choose_ranges
 from replay.outputs.elements import element_type, values
-from replay.snapshot.contents import MAX_LISTED
+from replay.snapshot.contents import MAX_LISTED, changed_bytes
 from replay.snapshot.contents import Snapshot as Contents
 from replay.snapshot.schema import Range
 
@@ -63,6 +63,12 @@ class Buffer:
         """Whether the window changed it. False as well where it was not captured at both moments."""
         before, after = self._item.before, self._item.after
         return before is not None and after is not None and before != after
+
+    @property
+    def changed_bytes(self) -> int | None:
+        """How many bytes are in pieces of 256 KiB that the window changed, as `replay ls` counts them; None where it
+        was not captured at both moments."""
+        return changed_bytes(self._item)
 
     def bytes(self, moment: Moment = "before") -> Bytes:
         """Its contents before or after the window, as unsigned bytes. Raises UsageError where they were not captured,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from typing_extensions import Unpack
 
     from replay.library.found import Found
@@ -71,6 +74,22 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(str(error))
     if driver.emulated:
         pytest.skip(driver.reason or "no GPU: the driver is the built-in CPU driver")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """An error of `replay` is shown at the line that called it, without what is inside; --full-trace shows all."""
+    found, errors = call.excinfo, sys.modules.get("replay.errors")
+    if found is None or errors is None or item.config.getoption("fulltrace"):
+        return
+    if isinstance(found.value, errors.ReplayError):
+        inside = str(Path(__file__).parents[1]) + os.sep
+        entry: TracebackType | None = found.tb
+        last = found.tb
+        while entry is not None:
+            last = last if entry.tb_frame.f_code.co_filename.startswith(inside) else entry
+            entry = entry.tb_next
+        last.tb_next = None
 
 
 @pytest.fixture

@@ -327,7 +327,9 @@ class Client:
             fields = answer["error"]
             kind = getattr(errors, str(fields["kind"]), ReplayError)
             kind = kind if isinstance(kind, type) and issubclass(kind, ReplayError) else ReplayError
-            raise kind(fields["what"], where=fields["where"], next=fields["next"])
+            raised = kind(fields["what"], where=fields["where"], next=fields["next"])
+            raised.details = str(fields.get("details", ""))
+            raise raised
         return answer["result"]
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ class Job:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _BOOTSTRAP.format(path=path), *words],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder, start_new_session=True,
-            env={**os.environ, "REPLAY_OFFLINE": "1"},
+            env={**os.environ, "REPLAY_OFFLINE": "1", "REPLAY_SANDBOX": "1"},
         )  # fmt: skip
         self._said = [bytearray(), bytearray()]
         streams = (self._process.stdout, self._process.stderr)

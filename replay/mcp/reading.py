@@ -13,7 +13,7 @@ from replay.snapshot.contents import MAX_LISTED
 from replay.text import PIPED_WIDTH, Screen, shown
 
 if TYPE_CHECKING:
-    from replay.library.memory import Buffer, Moment
+    from replay.library.memory import Moment
     from replay.library.snapshot import Snapshot
 
 MAXIMUM_BUFFER_BYTES = 256 << 20
@@ -22,7 +22,7 @@ SHOWN_VALUES = 16
 
 def statistics(snapshot: Snapshot, buffer: str, dtype: str, moment: Moment) -> dict[str, Any]:
     """How many values, their range, mean and deviation, NaN, infinities and zeros, the first ones, and how many bytes
-    the window changed. Raises UsageError, LimitError."""
+    the window changed, in pieces as `replay ls` counts them. Raises UsageError, LimitError."""
     import numpy
 
     if not buffer:
@@ -46,19 +46,13 @@ def statistics(snapshot: Snapshot, buffer: str, dtype: str, moment: Moment) -> d
         wide = finite.astype("f8", copy=False)
         answer |= {"minimum": _number(finite.min()), "maximum": _number(finite.max()), "mean": float(wide.mean()),
                    "deviation": float(wide.std())}  # fmt: skip
-    return {**answer, **_changes(found)}
+    changed = found.changed_bytes
+    return answer if changed is None else {**answer, "changed_bytes": changed}
 
 
 def _number(value: Any) -> float | int | str:
     number = value.item()
     return number if number == number and abs(number) != float("inf") else str(number)
-
-
-def _changes(found: Buffer) -> dict[str, int]:
-    if not found.changed:
-        return {}
-    before, after = found.bytes("before"), found.bytes("after")
-    return {"changed_bytes": int((before != after).sum())} if before.size == after.size else {}
 
 
 def ptx_of(snapshot: Snapshot, kernel: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import re
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from pydantic import ValidationError
 
 from replay import __version__
 from replay.errors import ReplayError, UsageError
@@ -19,6 +21,7 @@ from replay.mcp import reading
 from replay.mcp.answers import piece
 from replay.mcp.files import Root
 from replay.mcp.jobs import Job, Jobs
+from replay.text import shown
 from replay.variants.model import make_variant
 
 Subject = Literal["kernels", "memory", "calls", "images", "notes", "windows"]
@@ -232,10 +235,42 @@ READING = (
 RUNNING = ("run", "compare", "bisect", "evaluate", "poll", "cancel")
 
 
+class _Server(MCPServer[Any]):
+    """Says what is wrong with arguments as it says all else."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        if unknown := sorted(arguments.keys() - _arguments_of(name)):
+            error = _unfit(name, unknown[0], "the tool has no such argument")
+            raise ToolError(f"UsageError: {error}")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, ValidationError):
+                # What was given is not repeated: it may be long.
+                first = cause.errors(include_url=False, include_context=False, include_input=False)[0]
+                place = ".".join(str(part) for part in first["loc"])
+                raise ToolError(f"UsageError: {_unfit(name, place, first['msg'].lower())}") from None
+            if isinstance(cause, ToolError) and not isinstance(cause, UnexpectedToolError):
+                raise cause from None  # in its own words
+            raise
+
+
+def _unfit(tool: str, argument: str, what: str) -> UsageError:
+    """An argument that does not fit."""
+    has = ", ".join(sorted(_arguments_of(tool)))
+    return UsageError(what[:200], where=f"{tool}, argument {shown(argument, 80)}", next=f"it takes {has}")
+
+
+def _arguments_of(tool: str) -> set[str]:
+    known = (*READING, *RUNNING)
+    return {*inspect.signature(getattr(Tools, tool)).parameters} - {"self"} if tool in known else set()
+
+
 def make_server(root: Path, jobs: Jobs, allow_run: bool) -> MCPServer[Any]:
     """allow_run: whether there are tools that replay. Raises FileError."""
     instructions = _INSTRUCTIONS.format(runs=_RUNS if allow_run else _NO_RUNS)
-    server: MCPServer[Any] = MCPServer(
+    server: MCPServer[Any] = _Server(
         "replay", instructions=instructions, version=__version__, log_level="ERROR"
     )
     tools = Tools(Root(root), jobs)

@@ -70,7 +70,8 @@ def values(data: bytes, type_: ElementType) -> Any:
 
     bits = numpy.frombuffer(data, type_.numpy)
     if type_.name == "bf16":
-        return (bits.astype("<u4") << 16).view("<f4").astype("<f8")
+        with numpy.errstate(invalid="ignore"):  # signalling NaN
+            return (bits.astype("<u4") << 16).view("<f4").astype("<f8")
     if type_.name in ("e4m3", "e5m2"):
         return _small_floats(type_.name)[bits]
     if type_.kind == "float":

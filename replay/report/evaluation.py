@@ -23,6 +23,7 @@ from replay.text import (
 )
 
 SHOWN_KERNELS, SHOWN_LINES = 4, 20
+_REASON = 1200  # characters: mangled names are long
 _WITH_REASON = ("FAILED", "UNSURE", "WRONG")
 
 
@@ -33,7 +34,7 @@ def headline(found: Evaluated) -> str:
 
 def brief(found: Evaluated) -> str:
     """The verdict in one line, with its reason where it is none of a time."""
-    reason = f": {shown(found.reason, 400)}" if found.verdict in _WITH_REASON and found.reason else ""
+    reason = f": {shown(found.reason, _REASON)}" if found.verdict in _WITH_REASON and found.reason else ""
     return f"{headline(found)}{reason}"
 
 
@@ -87,7 +88,7 @@ def _verdict(found: Evaluated) -> str:
 def facts(found: Evaluated) -> Iterator[tuple[str, str]]:
     """What is known, each with its name."""
     if found.verdict in _WITH_REASON and found.reason:
-        yield "why", shown(found.reason, 400)
+        yield "why", shown(found.reason, _REASON)
     if found.outputs:
         yield "outputs", found.outputs
     if found.captured_ns is not None and found.candidate_ns is not None:

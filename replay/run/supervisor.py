@@ -24,7 +24,7 @@ from replay import interrupts, settings
 from replay.drivers import PACKAGES, Driver, find_driver
 from replay.engine.environment import worker_environment
 from replay.engine.placing import layouts
-from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, WorkerError
+from replay.errors import EngineError, ExitCode, FaultError, GateFailed, HangError, ReplayError, WorkerError
 from replay.records import dataclass
 from replay.run.isolation import SAMPLE_INTERVAL_S, MemoryWatch, WorkerLog
 
@@ -283,7 +283,7 @@ class WorkerProcess:
             print("\n".join(self._lines), file=sys.stderr)
 
     def _hung(self) -> WorkerError:
-        return WorkerError(
+        return HangError(
             f"the worker made no progress for {self.timeout_s:g} s while {self._stage}, and was killed",
             where=self.request["snapshot"],
             next="a kernel may wait for something that is not in the snapshot; --timeout allows more time",
@@ -332,6 +332,8 @@ def _message(line: bytes | bytearray) -> dict[str, Any]:
 
 
 def _error(message: dict[str, Any], said: list[str]) -> ReplayError:
-    kind = GateFailed if message["code"] == ExitCode.GATE_FAILED else EngineError
+    kind: type[ReplayError] = FaultError if message.get("fault") is True else EngineError
+    if message["code"] == ExitCode.GATE_FAILED:
+        kind = GateFailed
     what = message["what"] + (f" ({said[-1].removeprefix(_CPU_DRIVER)})" if said else "")
     return kind(what, where=message["where"], next=message["next"])

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 
+from replay import settings
 from replay.drivers import Driver
 from replay.engine.preflight.findings import machine_code_runs, ptx_compiles
 from replay.engine.variants import Replacement, Shape, reshaped_geometry
@@ -73,7 +74,7 @@ class _Planning:
         self._architecture = device.architecture(driver, ordinal) if decides else None
         self._notes: list[str] = []
         self._untrusted = untrusted
-        self._sandbox = Sandbox() if untrusted else None
+        self._sandbox = Sandbox() if untrusted or settings.SANDBOX.value() else None
         self._checks: list[TrustCheck] = []
 
     def plan(self) -> Plan:
@@ -253,7 +254,8 @@ class _Planning:
 
     def _fit(self, digest: str, image: BuiltImage, names: dict[str, str], alone: bool) -> Replacement:
         """Which kernels come from where: whatever the new image has comes from it, unless others share variables. Where
-        a module has several images, each gives the kernels that were named for it, beside the captured one."""
+        a module has several images, each gives the kernels that were named for it, beside the captured one; an image
+        with none of the captured variables is beside it, too, so that those stay where the capture had them."""
         if not alone:
             return Replacement(digest, image.digest, image.data, names, (), beside=True)
         there = set(image.kernel_names(self._architecture))
@@ -264,9 +266,9 @@ class _Planning:
         others = tuple(dict.fromkeys(name for name in asked if name not in names))
         self._refuse_more(digest, image, given, names)
         launched_others = [k.name for k in self._kernels if k.image == digest and k.name in others]
-        return Replacement(
-            digest, image.digest, image.data, names, () if launched_others else others, bool(launched_others)
-        )
+        own = use.variables and not use.variables.keys() & image.variables(self._architecture).keys()
+        beside = bool(launched_others or own)
+        return Replacement(digest, image.digest, image.data, names, () if beside else others, beside)
 
     def _refuse_more(
         self, digest: str, image: BuiltImage, given: dict[str, str], names: dict[str, str]

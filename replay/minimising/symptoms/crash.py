@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from replay.engine.faults import place_of
-from replay.errors import EngineError, WorkerError
+from replay.errors import EngineError, HangError, WorkerError
 from replay.minimising.symptoms.side import Side
 from replay.minimising.symptoms.sighting import Candidate, Sighting, Symptom
 from replay.results.run.verification import Fault
@@ -41,7 +41,7 @@ class Crash(Symptom):
     def _of_error(self, error: EngineError) -> Sighting:
         if isinstance(error, WorkerError):
             ended = _SIGNAL.search(error.what)
-            if ended is None and "no progress" not in error.what:
+            if ended is None and not isinstance(error, HangError):
                 return Sighting(False, error.what)
             if self._finding:
                 return Sighting(False, f"{error.what}; that is no finding of the CPU driver")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from replay.errors import EngineError
 from replay.variants.compilers.sandbox import Sandbox
 from replay.variants.compilers.toolkits import find_tools, include_folders
-from replay.variants.compilers.tools import BuildError, Ran, run_tool
+from replay.variants.compilers.tools import Ran, refusal, run_tool
 from replay.variants.images import BuiltImage, read_file
 
 Run = Callable[[list[str]], Ran]
@@ -75,13 +76,15 @@ def compile_source(
                     "a .cu needs a compiler, and this machine has neither NVRTC nor nvcc", where=file,
                     next="`pip install nvidia-cuda-nvrtc`, or compile it to PTX elsewhere",
                 )  # fmt: skip
-            raise BuildError(f"NVRTC refused it: {through_nvrtc.first_error}", through_nvrtc, where=file)
+            raise refusal(f"NVRTC refused it: {through_nvrtc.first_error}", through_nvrtc, where=file)
         # NVRTC knows only device code; nvcc takes whole programs.
         nvcc = str(tools[0])
         form = "-ptx" if want_ptx else "-cubin"
         ran = run([nvcc, form, f"-arch={kind}_{architecture}", "-o", str(target), "-x", "cu", given])
+        if given != file:
+            ran = replace(ran, log=ran.log.replace(given, Path(file).name))  # as the user knows it
         if ran.status != 0 or not target.is_file():
-            raise BuildError(f"nvcc refused it: {ran.first_error}", ran, where=file)
+            raise refusal(f"nvcc refused it: {ran.first_error}", ran, where=file)
         made = f"nvcc {_release(nvcc)} -arch={kind}_{architecture}"
         return BuiltImage(target.read_bytes(), Path(file).name, made, source_text=text)
 

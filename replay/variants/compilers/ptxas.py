@@ -25,7 +25,7 @@ from replay.records import dataclass
 from replay.variants.compilers.package_index import package
 from replay.variants.compilers.sandbox import Sandbox
 from replay.variants.compilers.toolkits import find_tools
-from replay.variants.compilers.tools import BuildError, Ran, run_tool
+from replay.variants.compilers.tools import Ran, refusal, run_tool
 from replay.variants.images import BuiltImage
 from replay.variants.jit import JitOption
 
@@ -136,7 +136,7 @@ def assemble(
             ran, data = _assembled(command, text, Path(folder), sandbox)
     if ran.status != 0 or not data:
         tried = f" ({lowered})" if lowered else ""
-        raise BuildError(
+        raise refusal(
             f"ptxas {tool.version} refused {source}: {ran.first_error}{tried}", ran, where="--ptxas",
             next="give a newer one" if lowered else None,
         )  # fmt: skip
@@ -228,7 +228,7 @@ def _fetch(version: str, there: list[Ptxas]) -> Ptxas:
         if ran.status != 0 and os.strerror(errno.ENOSPC) in ran.log:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), tempfile.gettempdir())
         if ran.status != 0 or wheel is None:
-            raise BuildError(
+            raise refusal(
                 f"ptxas {version} is not on this machine, and `pip download {wanted}` could not fetch it", ran,
                 where="--ptxas", next=f"here are {listed}; give one of them, or the path of another",
             )  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from replay import interrupts
-from replay.errors import EngineError
+from replay.errors import BuildError, EngineError
 from replay.records import dataclass
 
 TIMEOUT_S = 900
@@ -40,12 +40,11 @@ class Ran:
         )[:_SHOWN_LINE]
 
 
-class BuildError(EngineError):
-    """A compiler refused a source. `details` is the beginning of what it said."""
-
-    def __init__(self, what: str, ran: Ran, *, where: object = None, next: str | None = None) -> None:
-        self.details = "\n".join(line[:_SHOWN_LINE] for line in ran.log.splitlines()[:SHOWN_LOG_LINES])
-        super().__init__(what, where=where, next=next)
+def refusal(what: str, ran: Ran, *, where: object = None, next: str | None = None) -> BuildError:
+    """The error with the beginning of what the compiler said."""
+    error = BuildError(what, where=where, next=next)
+    error.details = "\n".join(line[:_SHOWN_LINE] for line in ran.log.splitlines()[:SHOWN_LOG_LINES])
+    return error
 
 
 def run_tool(command: Sequence[str], timeout_s: float = TIMEOUT_S) -> Ran:

@@ -64,6 +64,15 @@ def test_variables_that_both_modules_have_get_their_captured_contents(replay):
     assert "the new image lacks it" in done.stderr
 
 
+def test_a_kernel_without_the_captured_variables_is_loaded_beside_them(replay):
+    """Numba's modules have a variable that its kernels do not use, and a candidate has not."""
+    replay.capture("--launch", "3", "--kernel", "draw", application=replay.application("hidden_state"))
+    head = ptx("hidden_state").partition("//")[0]
+    idle = put(replay, "idle.ptx", head + ".visible .entry draw(.param .u64 out, .param .u32 n) { ret; }\n")
+    done = replay.run("x.rsnap", "--swap", idle, status=ExitCode.GATE_FAILED)  # it runs, and draws nothing
+    assert "beside" in done.stdout.split()
+
+
 @pytest.mark.parametrize("sample", ["graph_update", "two_streams", "matmul_tiled", "cooperative"])
 def test_modules_libraries_and_graphs_take_another_image(replay, sample):
     replay.capture("--all", application=replay.application(sample))

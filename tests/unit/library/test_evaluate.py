@@ -151,12 +151,12 @@ def test_a_wrong_one_says_where_and_is_not_timed(judge) -> None:  # type: ignore
     ("text", "kind", "what", "hint"),
     [
         (BROKEN, "EngineError", "no.such.instruction", "See what went wrong"),
-        (FAULT, "EngineError", "ILLEGAL_ADDRESS", "inside of its buffers"),
-        (TRAP, "EngineError", "CUDA_ERROR", ""),
-        (FOR_EVER, "WorkerError", "no progress for 2 s", "Make it end"),
-        (TWO, "UsageError", "none of the kernels", "name, parameters"),
-        ("int main() { return 0; }", "ImageError", "no cubin, PTX", "name, parameters"),
-        ("", "ImageError", "no cubin, PTX", "name, parameters"),
+        (FAULT, "FaultError", "ILLEGAL_ADDRESS", "inside of its buffers"),
+        (TRAP, "FaultError", "CUDA_ERROR", "out of traps"),
+        (FOR_EVER, "HangError", "no progress for 2 s", "Make it end"),
+        (TWO, "UsageError", "none of the kernels", "Make it fit: say which, as KERNEL="),
+        ("int main() { return 0; }", "ImageError", "no cubin, PTX", "Make it fit: compile with"),
+        ("", "ImageError", "no cubin, PTX", "Make it fit: compile with"),
     ],
     ids=["broken", "fault", "trap", "for-ever", "other-names", "no-image", "empty"],
 )

@@ -92,3 +92,16 @@ def test_capturing_outside_of_the_shim_says_how(session) -> None:  # type: ignor
     assert "1 failed, 1 passed" in said
     assert "does not run under the shim of replay; call replay.launch_under_shim()" in said
     assert "--replay-capture" in said
+
+
+def test_an_error_is_shown_at_the_line_that_met_it(session) -> None:  # type: ignore[no-untyped-def]
+    text = "def test_it(replay_snapshot, assert_outputs_match):\n"
+    text += "    assert_outputs_match(replay_snapshot('increment.rsnap'), swap={'increment': 'none.ptx'})\n"
+    code, said = session(text)
+    assert code == 1
+    assert "replay.errors.UsageError" in said
+    assert "there is no such file" in said
+    assert "> " in said
+    assert "plugin.py" not in said
+    assert len(said.splitlines()) < 30, said
+    assert "replay/library" in session(text, "--full-trace")[1]

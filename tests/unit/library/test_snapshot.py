@@ -64,6 +64,25 @@ def test_dlpack_shares_the_memory(snapshot: Path) -> None:
     assert buffer.__dlpack_device__() == (1, 0)
 
 
+def test_torch_takes_buffers_without_a_copy(snapshot: Path) -> None:
+    """bfloat16, which numpy has not, as a view of the bits."""
+    torch = pytest.importorskip("torch")
+    buffer = replay.open(snapshot).memory[1]
+    taken = torch.from_dlpack(buffer)
+    assert (taken.dtype, taken.numel()) == (torch.uint8, 2_400_000)
+    floats = torch.from_dlpack(buffer.numpy("f32"))
+    bfloats = torch.from_dlpack(buffer.numpy("u16")).view(torch.bfloat16)
+    assert (bfloats.dtype, bfloats.numel()) == (torch.bfloat16, 1_200_000)
+    assert {taken.data_ptr(), floats.data_ptr(), bfloats.data_ptr()} == {buffer.bytes().ctypes.data}
+    assert torch.equal(bfloats.double().nan_to_num(), torch.from_numpy(buffer.numpy("bf16")).nan_to_num())
+    small = torch.from_dlpack(buffer.numpy("u8")).view(torch.float8_e5m2)
+    assert torch.equal(small.double().nan_to_num(), torch.from_numpy(buffer.numpy("e5m2")).nan_to_num())
+    taken[:2] = torch.tensor([0x80, 0x3F], dtype=torch.uint8)
+    assert bfloats[0] == 1.0
+    after = torch.from_dlpack(replay.open(snapshot).memory[2].numpy("f32", "after"))
+    assert after.numel() == 600_000
+
+
 def test_types_that_numpy_has_not_become_the_same_numbers(tmp_path: Path) -> None:
     factory = increment(before=0x3F80_4000, after=0)  # bf16: 2.0, 1.0
     memory = replay.open(factory.write(tmp_path / "x.rsnap")).memory[f"{BASE:#x}"]

@@ -97,7 +97,7 @@ def test_snapshots_are_read_and_nothing_is_replayed(folder: Path, emulator: str)
         assert "1 launch" in await ask("open_snapshot", snapshot="x.rsnap")
         assert "device" in await ask("list_contents", snapshot="x.rsnap", subject="memory")
         found = json.loads(await ask("buffer_statistics", snapshot="x.rsnap", buffer="1", dtype="u32"))
-        assert (found["first"], found["minimum"], found["changed_bytes"]) == ([5], 5, 1)
+        assert (found["first"], found["minimum"], found["changed_bytes"]) == ([5], 5, 4)
         assert ".visible .entry increment" in await ask("ptx", snapshot="x.rsnap")
         assert "warp instructions" in await ask("counters", result="c.rres")
         assert "c.rres" in await ask("explain", results=["c.rres"])
@@ -112,6 +112,21 @@ def test_snapshots_are_read_and_nothing_is_replayed(folder: Path, emulator: str)
             await ask("open_snapshot", snapshot="slow.ptx")
         with pytest.raises(AssertionError, match="UsageError"):
             await ask("buffer_statistics", snapshot="x.rsnap", buffer="99")
+        for arguments, what in (
+            ({"buffer": "1"}, "buffer_statistics, argument snapshot: field required; it takes buffer, dtype"),
+            ({"snapshot": "x.rsnap", "buffer": []}, "argument buffer: input should be a valid string"),
+            (
+                {"snapshot": "x.rsnap", "buffer": "1", "moment": "now"},
+                "argument moment: input should be 'before' or",
+            ),
+            (
+                {"snapshot": "x.rsnap", "buffer": "1", "path": "y"},
+                "argument path: the tool has no such argument",
+            ),
+        ):
+            with pytest.raises(AssertionError, match=f"^UsageError: .*{what}") as caught:
+                await ask("buffer_statistics", **arguments)
+            assert "pydantic" not in str(caught.value)
         with pytest.raises(AssertionError):
             await ask("run", snapshot="x.rsnap")
 
