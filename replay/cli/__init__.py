@@ -48,6 +48,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "evaluate": "Judge a candidate for a captured kernel: correct, faster, and what to do next.",
         "bisect": "Find the first of several compilers, drivers or images that is slower.",
         "check": "Replay a folder of snapshots and compare them with a baseline.",
+        "fleet": "Compare variants over a corpus every night, on many devices.",
         "history": "List kernels over time, and mark where their level changed.",
         "baseline": "Set or show the times that later results are compared with.",
     },

@@ -69,7 +69,7 @@ def driver(choice: str | None) -> Iterator[Finding]:
             f"{chosen.reason or text}; its times are modelled, not measured",
             "" if choice else "install an NVIDIA driver for measured times, or go on without a GPU",
         )
-    answer = _ask_devices(chosen)
+    answer = ask_devices(chosen)
     if "devices" not in answer or answer["error"]:
         yield problem(
             "driver",
@@ -135,7 +135,8 @@ def watts(milliwatts: int | str | None) -> str:
     return "?" if milliwatts is None else str(int(milliwatts) // 1000)
 
 
-def _ask_devices(chosen: Driver) -> dict[str, Any]:
+def ask_devices(chosen: Driver) -> dict[str, Any]:
+    """What a driver says of its devices, in a process of its own: `devices`, and `error` where it does not answer."""
     path = [entry for entry in sys.path if entry]
     program = f"import sys; sys.path[:] = {path!r}; from replay.doctor.devices import main; main()"
     command = [sys.executable, "-c", program]

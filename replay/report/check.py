@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as xml
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from replay.privacy import private_value
+from replay.report.junit import Case, document
 from replay.results.check import Check, CheckedCase
 from replay.snapshot.schema import from_wire, to_wire
 from replay.text import Column, Screen, duration, flow, heading, number, percent, shown, table
@@ -92,31 +93,21 @@ def _name(case: CheckedCase) -> str:
 
 def junit(result: Check) -> str:
     """One test case for each window. Alerts are failures, what could not be replayed is an error, the rest of what did
-    not pass is skipped or system output. Control characters, which XML cannot hold, are shown."""
+    not pass is skipped or system output."""
     result = _for_others(result)
-    suite = xml.Element("testsuite", name="replay check", tests=str(len(result.cases)), time=f"{result.wall_s:.3f}",
-                        timestamp=result.created_utc)  # fmt: skip
-    failures = errors = skipped = 0
-    for case in result.cases:
-        element = xml.SubElement(suite, "testcase", classname=shown(case.snapshot), name=shown(_title(case)),
-                                 time=f"{case.wall_s:.3f}")  # fmt: skip
-        text = shown(_explained(case))
-        if case.alert and case.verdict == "FAILED":
-            errors += 1
-            xml.SubElement(element, "error", type=case.verdict, message=text)
-        elif case.alert:
-            failures += 1
-            xml.SubElement(element, "failure", type=case.verdict, message=text)
-        elif case.verdict in ("NEW", "NOISY", "UNSURE", "WRONG", "FAILED", "SLOWER"):
-            skipped += 1
-            xml.SubElement(element, "skipped", message=text)
-        elif case.verdict == "FASTER":
-            xml.SubElement(element, "system-out").text = text
-    suite.set("failures", str(failures))
-    suite.set("errors", str(errors))
-    suite.set("skipped", str(skipped))
-    xml.indent(suite)
-    return xml.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    cases = [
+        Case(case.snapshot, _title(case), _outcome(case), case.verdict, _explained(case), case.wall_s)
+        for case in result.cases
+    ]
+    return document("replay check", result.created_utc, result.wall_s, cases)
+
+
+def _outcome(case: CheckedCase) -> Literal["", "error", "failure", "skipped", "system-out"]:
+    if case.alert:
+        return "error" if case.verdict == "FAILED" else "failure"
+    if case.verdict in ("NEW", "NOISY", "UNSURE", "WRONG", "FAILED", "SLOWER"):
+        return "skipped"
+    return "system-out" if case.verdict == "FASTER" else ""
 
 
 def _for_others(result: Check) -> Check:

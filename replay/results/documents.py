@@ -107,6 +107,21 @@ BISECTION = _document(
 CHECK = _document(
     "check", "results.check:Check", "check --json", "The cases of a nightly gate.", private=True
 )
+FLEET = _document(
+    "fleet",
+    "results.fleet:Fleet",
+    "fleet run --json, fleet status --json",
+    "A night of a fleet: verdicts, devices, how far it is.",
+)
+FLEET_PLAN = _document(
+    "fleet.plan", "results.fleet:FleetPlan", "fleet run: plan.json", "What a night of a fleet is to do."
+)
+FLEET_UNIT = _document(
+    "fleet.unit",
+    "results.fleet:FleetMeasured",
+    "fleet run: units/ID.json",
+    "What a device found for one unit.",
+)
 HISTORY = _document(
     "history",
     "history.series:HistoryView",
@@ -233,6 +248,6 @@ LISTS = {subject: _listed(subject, model, about) for subject, model, about in _L
 ALL: tuple[Document, ...] = (
     CAPTURE, LAUNCHES, PACK, EXTRACT, FETCH, STORE_GC, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY,
     EXPORT, REDACT, ATTACH, MINIMISATION, RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS,
-    COMPARISON, EVALUATION, BISECTION, CHECK,
+    COMPARISON, EVALUATION, BISECTION, CHECK, FLEET, FLEET_PLAN, FLEET_UNIT,
     EXPLANATION, REPORT, HISTORY, BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
 )  # fmt: skip

@@ -10,7 +10,8 @@ HERE = Path(__file__).resolve().parent
 SUFFIXES = {"runtime": ".cu", "driver": ".cpp", "python": ".py"}
 _WORD = re.compile(r"(?://|#) ([a-z]+): (.+)")
 _KNOWN = {
-    "covers", "options", "architecture", "also", "environment", "needs", "replay", "differs", "outcome", "status",
+    "covers", "options", "architecture", "also", "environment", "needs", "replay", "differs", "outcome", "relocation",
+    "status",
 }  # fmt: skip
 
 
@@ -19,7 +20,8 @@ class Program:
     """One program, for one architecture. covers: what it is here for.
 
     replay: "" when its capture is replayed. differs: why its outputs are others then, "" when they are equal.
-    outcome: what is said of them when they are not compared.
+    outcome: what is said of them when they are not compared. relocation: what is said when all memory has moved, ""
+    when that is not tried.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Program:
     replay: str = ""
     differs: str = ""
     outcome: str = "outputs match"
+    relocation: str = ""
     status: int = 0
 
 
@@ -73,6 +76,7 @@ def _read(kind: str, source: Path) -> list[Program]:
             replay=words.get("replay", ""),
             differs=words.get("differs", ""),
             outcome=words.get("outcome", "outputs match"),
+            relocation=words.get("relocation", ""),
             status=int(words.get("status", "0")),
         )
         for architecture in architectures

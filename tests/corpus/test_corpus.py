@@ -93,7 +93,8 @@ def test_program_is_captured_unharmed_and_replayed(command, program, emulator_di
     done = replay("capture", *driver, "--all", "-o", "all.rsnap", "--", *command)
     assert done.returncode == program.status
     assert program.status or "ok" in done.stdout.splitlines()
-    again = replay("run", "all.rsnap", *driver, "--samples", "1")
+    moved = ["--shift"] if program.relocation else []
+    again = replay("run", "all.rsnap", *driver, "--samples", "1", *moved)
     if program.replay:
         assert again.returncode == 3
         assert program.replay in again.stderr
@@ -103,3 +104,4 @@ def test_program_is_captured_unharmed_and_replayed(command, program, emulator_di
     else:
         assert again.returncode == 0
         assert program.outcome in again.stdout
+        assert program.relocation in again.stdout

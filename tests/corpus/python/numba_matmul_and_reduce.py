@@ -1,5 +1,6 @@
 # covers: numba-cuda: shared memory, barriers, a reduction made by the package, two-dimensional grids
 # needs: numba.cuda
+# relocation: proven
 import numpy as np
 from numba import cuda, float32
 

@@ -1,6 +1,7 @@
 # covers: NVRTC with mma.h: fragments of nvcuda::wmma in half, bfloat16, tf32, double and bytes, loaded, multiplied and
 # stored by one warp, also column by column.
 # needs: cuda.bindings numpy nvidia-cuda-nvrtc nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl
+# relocation: proven
 import ctypes
 import importlib.metadata
 

@@ -1,6 +1,7 @@
 # covers: tinygrad training in half: products on tensor cores forwards and backwards, an optimiser, a jitted step.
 # needs: tinygrad
 # environment: DEV=CUDA REPLAY_EMULATOR_COMPUTE_CAPABILITY=8.0
+# relocation: proven
 import numpy as np
 from tinygrad import Context, Tensor, TinyJit, dtypes
 from tinygrad.nn.optim import SGD

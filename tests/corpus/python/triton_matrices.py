@@ -1,6 +1,7 @@
 # covers: Triton's tl.dot in half, bfloat16, tf32 and int8, of blocks for warps (mma.sync) and for warpgroups (wgmma);
 # tensor descriptors; attention in one kernel; layer norm over several warps.
 # needs: triton
+# relocation: proven
 import sys
 from pathlib import Path
 

@@ -2,6 +2,7 @@
 # and mxfp4 (powers of two) and nvfp4 (e4m3).
 # needs: triton
 # environment: REPLAY_EMULATOR_COMPUTE_CAPABILITY=12.0
+# relocation: proven
 import sys
 from pathlib import Path
 

@@ -2,6 +2,7 @@
 # float8, and of a whole grid by few blocks; attention in one kernel; products of matrices scaled block by block.
 # environment: REPLAY_EMULATOR_COMPUTE_CAPABILITY=10.0
 # needs: triton
+# relocation: proven
 import sys
 from pathlib import Path
 

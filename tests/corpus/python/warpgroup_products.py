@@ -1,6 +1,7 @@
 # covers: Kernels of Hopper, through NVRTC: copies of tensors into a ring of mbarriers by one warpgroup, products by
 # wgmma in two others, copies back; attention with scores and sums of two steps at once.
 # needs: cuda.bindings numpy nvidia-cuda-nvrtc
+# relocation: proven
 import ctypes
 import sys
 from pathlib import Path

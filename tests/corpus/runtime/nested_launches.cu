@@ -1,5 +1,6 @@
 // covers: kernels that launch kernels: parameters, shapes, levels, tails, streams, events, memory, errors.
 // options: -rdc=true -lcudadevrt
+// relocation: proven
 #include "check.cuh"
 
 __global__ void add_index(int *values, int more, double factor) {

@@ -1,6 +1,7 @@
 // covers: products with sparse matrices by inline PTX: a kernel compresses rows with two non-zeros of four
 // and makes their metadata, another multiplies with mma.sp of halves, in both selections, and of bytes.
 // architecture: 80
+// relocation: proven
 #include <cuda_fp16.h>
 
 #include "check.cuh"

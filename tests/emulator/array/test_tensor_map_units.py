@@ -280,12 +280,14 @@ def test_what_no_unit_has_ends_the_kernel(fresh: Fresh, settings: str, kernel: s
 
 @pytest.mark.parametrize("bits", ["0xFEFFFFFF", "-16777224"])
 @pytest.mark.parametrize("mask", [None, 1, 2, 3])
-def test_blocks_of_a_pair_tell_the_first_ones_mbarrier(cuda: Driver, mask: int | None, bits: str) -> None:
+def test_blocks_of_a_pair_tell_the_first_ones_mbarrier(
+    blackwell: Driver, mask: int | None, bits: str
+) -> None:
     """.cta_group::2: each block copies 512 bytes; the first one waits for those of both. Programs name its mbarrier by
     clearing a bit of the address of their own. With a mask, the first block copies for the blocks in it."""
     tensor = np.random.default_rng(9).integers(0, 1 << 32, (32, 64), "u4")
-    at, made, out = on_device(cuda, tensor.tobytes()), Map(), cuda.alloc(1024)
-    assert encode(cuda, Settings(U32, 2, at, (64, 32), (256,), (16, 8)), made) == api.SUCCESS
+    at, made, out = on_device(blackwell, tensor.tobytes()), Map(), blackwell.alloc(1024)
+    assert encode(blackwell, Settings(U32, 2, at, (64, 32), (256,), (16, 8)), made) == api.SUCCESS
     multicast, operand = (".multicast::cluster", ", %h0") if mask is not None else ("", "")
     blocks = [rank for rank in range(2) if mask is None or mask >> rank & 1]
     body = f"""
@@ -307,13 +309,13 @@ def test_blocks_of_a_pair_tell_the_first_ones_mbarrier(cuda: Driver, mask: int |
     COPIED: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
     mul.wide.u32 %rd3, %r10, 512; add.u64 %out, %out, %rd3;
     """
-    text = ptx(body + DRAIN.format(bytes=512), 512)
+    text = ptx(body + DRAIN.format(bytes=512), 512).replace("sm_90a", "sm_100a")
     end = ".param .align 4 .b8 c[20])"
-    function = cuda.function(cuda.module(text.replace(end, end + " .reqnctapercluster 2")), "k")
+    function = blackwell.function(blackwell.module(text.replace(end, end + " .reqnctapercluster 2")), "k")
     place = (ctypes.c_int32 * 5)(3, 2)
-    assert cuda.launch(function, (2,), (32,), [made.parameter, out, place]) == 0
-    assert cuda.cuCtxSynchronize() == 0
-    found = np.frombuffer(cuda.read(out, 1024), "u4").reshape(2, 8, 16)
+    assert blackwell.launch(function, (2,), (32,), [made.parameter, out, place]) == 0
+    assert blackwell.cuCtxSynchronize() == 0
+    found = np.frombuffer(blackwell.read(out, 1024), "u4").reshape(2, 8, 16)
     for rank in blocks:
         first = 3 + 16 * (rank if mask is None else 0)
         assert (found[rank] == tensor[2:10, first : first + 16]).all(), rank

@@ -179,13 +179,13 @@ def cpu_driver_tests(
 
 def tensor_map_step(machine: Machine) -> None:
     """Copies through tensor maps: the order under a swizzle, im2col, slices of channels, packed elements, NaN outside;
-    on compute capability 10 im2col along the width, too."""
+    on compute capability 10 im2col along the width, and those for pairs of blocks (.cta_group::2), too."""
     cpu_driver_tests(
         machine,
         "tensor maps",
         [f"array/test_tensor_map{kind}.py" for kind in ("s", "_shapes", "_units", "_wide")],
         "loaded or stored or gathered or scattered or changed or slice or packed or narrow or outside or reduced "
-        "or fours or documents",
+        "or fours or documents or pair",
     )
 
 

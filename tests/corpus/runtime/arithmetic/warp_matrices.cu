@@ -1,5 +1,6 @@
 // covers: mma.h: products of half, bfloat16, tf32, double, bytes and bits through wmma fragments.
 // architecture: 80
+// relocation: proven
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <mma.h>

@@ -1,0 +1,208 @@
+"""`replay fleet`: a corpus over many devices, every night."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from replay.cli.common import DocumentFile, Json, Quiet, Verbose, flag, option
+
+if TYPE_CHECKING:
+    from replay.fleet.verdicts import Standing
+
+EXAMPLES = (
+    "replay fleet run corpus --matrix night.toml --results results",
+    "replay fleet status results --follow",
+    "replay fleet drain results gpu07",
+    "replay fleet retry results",
+)
+OPTIONS = {
+    "Run": ("matrix", "results", "on", "night", "confirm", "junit_file"),
+    "Work": ("kind", "slot", "node"),
+    "Output": ("follow", "output", "json", "verbose", "quiet"),
+}
+
+
+class Action(str, Enum):
+    """What to do."""
+
+    run = "run"
+    status = "status"
+    retry = "retry"
+    drain = "drain"
+    work = "work"
+
+
+class Confirm(str, Enum):
+    """Who repeats what changed."""
+
+    node = "node"
+    none = "none"
+
+
+def fleet(
+    action: Annotated[
+        Action, typer.Argument(metavar="|".join(Action.__members__), help="What to do, see below.")
+    ],
+    place: Annotated[Path, typer.Argument(metavar="DIR", help="The corpus to run; else the results.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Nodes to drain; units or devices to retry.")
+    ] = None,
+    matrix: Annotated[Path | None, option("FILE.toml", "What is compared with what, and where.")] = None,
+    results: Annotated[Path, option("DIR", "Where all results go, of every night.")] = Path("fleet"),
+    on: Annotated[str, option("local|slurm|ray|k8s", "Who starts the workers.")] = "local",
+    night: Annotated[
+        str, option("NAME", "Which night.", show_default="the one that has not ended, else a new one")
+    ] = "",
+    confirm: Annotated[
+        Confirm, option("node|none", "Let another device repeat what changed, or not.")
+    ] = Confirm.node,
+    junit_file: Annotated[Path | None, option("FILE.xml", "Write JUnit XML.", "--junit")] = None,
+    kind: Annotated[str, option("NAME", "Of device, that a worker is for.")] = "",
+    slot: Annotated[int, option("N", "Which of the workers of its kind it is.", min=0)] = 0,
+    node: Annotated[str, option("NAME", "How this machine is called.", show_default="its host name")] = "",
+    follow: Annotated[bool, flag("--follow", "Show the status until the night is over.")] = False,
+    output: DocumentFile = None,
+    json: Json = False,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
+) -> int:
+    """Compare variants of every window of a corpus on many devices, and say what changed.
+
+    run: begin a night, or go on with it. status: how far it is, or what it found. retry: try again what was given up.
+    drain: begin nothing on a node any more. work: one worker, which engines start.
+
+    Exit code 0: no alerts. 1: alerts. 3: something was left undone.
+    """
+    from replay.beside import require_place
+
+    for path in (output, junit_file):
+        if path is not None:
+            require_place(path)
+    if action is Action.run:
+        return _run(place, matrix, results, on, night, confirm, (output, junit_file, json, quiet))
+    if action is Action.work:
+        return _work(place, kind, slot, node)
+    from replay.fleet.planning import nights
+
+    found = [item for item in nights(place) if not night or item.folder.name == night]
+    if not found:
+        from replay.errors import UsageError
+
+        raise UsageError(f"has no night {night!r}", where=place)
+    if action is Action.status:
+        return _status(found, follow, (output, junit_file, json, quiet))
+    return _change(action, found[-1], names or [], quiet or json)
+
+
+_Outputs = tuple[Path | None, Path | None, bool, bool]
+
+
+def _run(
+    corpus: Path, matrix: Path | None, results: Path, on: str, name: str, confirm: Confirm, outputs: _Outputs
+) -> int:
+    from replay.errors import UsageError
+    from replay.fleet.coordinator import coordinate
+    from replay.fleet.engines import engine
+    from replay.fleet.planning import begin, nights
+    from replay.report.streams.progress import StageLine
+
+    if matrix is None:
+        raise UsageError("nothing says what to compare", next="--matrix FILE.toml; docs/fleet.md shows one")
+    workers = engine(on)
+    with StageLine(hidden=outputs[2] or outputs[3]) as line:
+        line.show("looking at the corpus")
+        night = begin(results, corpus, matrix, name=name, confirm=confirm is Confirm.node)
+
+        def show(now: Standing) -> None:
+            line.show(f"{night.folder.name}: {now.done:,} of {now.units:,} units, {now.running} at work")
+
+        done = coordinate(night, workers, progress=show)
+    every = nights(results)
+    place = next(at for at, item in enumerate(every) if item.folder == night.folder)
+    return _tell(every[: place + 1], outputs, done.troubles)
+
+
+def _work(folder: Path, kind: str, slot: int, node: str) -> int:
+    import os
+
+    from replay.fleet.night import Night
+    from replay.fleet.worker import ends_politely, work
+
+    with ends_politely(os.getppid()) as stopping:
+        work(Night(folder), kind, slot, node=node, stopping=stopping)
+    return 0
+
+
+def _status(found: list, follow: bool, outputs: _Outputs) -> int:  # type: ignore[type-arg]
+    import time
+
+    from replay.fleet.verdicts import is_over, status
+    from replay.report.fleet import render_status
+    from replay.report.streams.json import print_result
+    from replay.report.streams.output import put
+    from replay.results.documents import FLEET
+    from replay.text import Screen
+
+    while not is_over(found[-1]):
+        now = status(found[-1])
+        if not follow:
+            print_result(FLEET, now, outputs[2], render_status)
+            return 0
+        put(render_status(now, Screen.of_stdout()) + "\n")
+        time.sleep(2)
+    return _tell(found, outputs, [])
+
+
+def _tell(found: list, outputs: _Outputs, troubles: list[str]) -> int:  # type: ignore[type-arg]
+    """What the last of these nights found."""
+    import dataclasses
+
+    from replay.beside import SHARED
+    from replay.errors import ExitCode
+    from replay.fleet.verdicts import verdicts
+    from replay.report.fleet import headline, junit, render_fleet
+    from replay.report.streams.json import print_result
+    from replay.results.documents import FLEET
+    from replay.results.json import write_document
+    from replay.results.store import write_whole
+
+    document, junit_file, json, quiet = outputs
+    told = verdicts(found[-1], found[-2] if len(found) > 1 else None)
+    told = dataclasses.replace(told, notes=[*troubles, *told.notes])
+    if document is not None:
+        write_document(document, FLEET, told)
+    if junit_file is not None:
+        write_whole(junit_file, junit(told).encode(), SHARED)
+    print_result(FLEET, told, json, render_fleet, brief=headline if quiet else None)
+    if told.alerts:
+        return ExitCode.GATE_FAILED
+    return ExitCode.DONE if told.done == told.units else ExitCode.COULD_NOT
+
+
+def _change(action: Action, night, names: list[str], quiet: bool) -> int:  # type: ignore[no-untyped-def]
+    from replay.errors import UsageError
+    from replay.fleet.canaries import forget
+    from replay.report.streams.output import put
+    from replay.text import number
+
+    if action is Action.drain:
+        if not names:
+            raise UsageError("names no node", next="`replay fleet status DIR` lists them")
+        for name in names:
+            night.drain(name)
+        said = f"{number(len(names), 'node')} drained: what is being done there is finished, nothing is begun"
+    else:
+        known = {unit.id for unit in night.plan.units}
+        units = [name for name in names if name in known]
+        devices = [name for name in names if name not in known]
+        for device in devices:
+            forget(night.folder, device)
+        count = night.retry(units, devices)
+        said = f"{number(count, 'attempt or exclusion', 'attempts and exclusions')} forgotten; `fleet run` goes on"
+    if not quiet:
+        put(said)
+    return 0

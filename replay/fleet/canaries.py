@@ -1,0 +1,127 @@
+"""Whether a device is as it was: a snapshot that never changes, replayed beside every unit, against what this device
+took for it before.
+
+Only this device's own times are its history: two of the same kind may lie some percent apart.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from replay.check.gate import REPEATS, effect_beyond
+from replay.compare.rounds import Observation
+from replay.compare.verdict import MINIMUM_EFFECT
+from replay.errors import FileError, ReplayError
+from replay.fleet.night import Who
+from replay.history.spread import occasions, spread_of
+from replay.reading import read_file
+from replay.text import now_utc, percent
+from replay.timing.statistics import quantile
+
+MAXIMUM_BYTES = 256 << 20
+_LATEST = 30  # occasions that tell the level of a device
+
+
+@dataclass(frozen=True)
+class CanaryFinding:
+    """ratio: to the history, None without one. limit: of a change that counts. reason: why the device cannot be
+    trusted, "" when it can."""
+
+    ratio: float | None = None
+    limit: float | None = None
+    reason: str = ""
+
+
+@dataclass
+class Canaries:
+    """Of one device. folder: of all nights. night: of this one, where times are added. observe: replays the canary
+    once."""
+
+    folder: Path
+    night: Path
+    who: Who
+    identity: str
+    observe: Callable[[], Observation]
+    history: list[tuple[str, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for path in sorted(self.folder.glob(f"*/canaries/{self.who.file}.jsonl")):
+            for item in _times(path, self.identity):
+                self.history = [] if item is None else [*self.history, item]
+
+    def look(self) -> CanaryFinding:
+        """Replay it. What is off is replayed twice more; only when all agree the device has changed. Raises
+        ReplayError when it cannot be replayed."""
+        level = self._level()
+        seen = self.observe()
+        if seen.wrong or seen.doubt:
+            return CanaryFinding(reason=f"its canary: {seen.wrong or seen.doubt}")
+        if level is None:
+            self._note(seen.time_ns)
+            return CanaryFinding()
+        limit = MINIMUM_EFFECT if seen.exact else self._limit
+        ratios = [seen.time_ns / level]
+        while _is_off(ratios[-1], limit) and len(ratios) <= REPEATS:
+            ratios.append(self.observe().time_ns / level)
+        if all(_is_off(ratio, limit) for ratio in ratios):
+            text = (
+                f"its canary took {percent(ratios[0], 1)} against its own history; {100 * limit:.2g} % counts"
+            )
+            return CanaryFinding(ratios[0], limit, text)
+        self._note(ratios[-1] * level)
+        return CanaryFinding(ratios[-1], limit)
+
+    @cached_property
+    def _limit(self) -> float:
+        return effect_beyond(spread_of(self.history))[0]
+
+    def _level(self) -> float | None:
+        latest = occasions(self.history)[-_LATEST:]
+        return quantile(sorted(latest), 0.5) if latest else None
+
+    def _note(self, time_ns: float) -> None:
+        now = now_utc()
+        self.history.append((now, time_ns))
+        line = json.dumps({"canary": self.identity, "created_utc": now, "median_ns": time_ns})
+        path = self.night / "canaries" / f"{self.who.file}.jsonl"
+        try:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            raise FileError.of(error, path) from None
+
+
+def _is_off(ratio: float, limit: float) -> bool:
+    return abs(math.log(ratio)) >= math.log1p(limit)
+
+
+def forget(night: Path, device: str) -> None:
+    """What comes now is the history of the device: after it was repaired, say. Raises FileError."""
+    path = night / "canaries" / f"{device}.jsonl"
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"begin": now_utc()}) + "\n")
+    except OSError as error:
+        raise FileError.of(error, path) from None
+
+
+def _times(path: Path, identity: str) -> Iterator[tuple[str, float] | None]:
+    """Of this canary, in a file that a stopped machine may have left with half a line. None: a new history begins."""
+    try:
+        lines = read_file(path, MAXIMUM_BYTES).splitlines()
+    except ReplayError:
+        return
+    for line in lines:
+        try:
+            value = json.loads(line)
+            if "begin" in value:
+                yield None
+            elif value["canary"] == identity and 0 < float(value["median_ns"]) < math.inf:
+                yield str(value["created_utc"]), float(value["median_ns"])
+        except (ValueError, KeyError, TypeError):
+            continue

@@ -1,0 +1,274 @@
+"""The folder of one night, which everybody who works on it shares.
+
+Whatever is there was put there whole, by rename, and is never changed: so two coordinators, a copy of it, or a
+machine that stops in the middle do no harm. A unit is done when its file is in `units/`. It is being done while
+somebody holds its lock, which ends with the holder.
+
+    plan.json, matrix.toml      what is to be done; made once
+    units/ID.json               what was found; ID.again.json by the second device, if one was wanted
+    results/*.rres              one replay of each side
+    attempts/ID.N.json          the N-th time that somebody began a unit and did not end it
+    again/ID.json               that another device should confirm it
+    devices/, excluded/         NODE.DEVICE.json of each that worked, and of those whose times do not count
+    drained/NODE                nothing is begun there
+    canaries/NODE.DEVICE.jsonl  what every device took for the canary
+    claims                      locks
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from replay.beside import SHARED
+from replay.compare.verdict import Verdict
+from replay.errors import FileError, FormatError, ReplayError, UsageError, VersionError
+from replay.fleet.claims import Claims
+from replay.fleet.matrix import Matrix, read_matrix
+from replay.harmless import harmless
+from replay.reading import read_json
+from replay.results.fleet import (
+    PLAN_FORMAT,
+    UNIT_FORMAT,
+    FleetAttempt,
+    FleetDevice,
+    FleetMeasured,
+    FleetPlan,
+    FleetUnit,
+)
+from replay.results.schema import RunResult
+from replay.results.store import write_result, write_whole
+from replay.snapshot.schema import from_wire, to_wire
+
+MAXIMUM_PLAN_BYTES = 1 << 30
+MAXIMUM_UNIT_BYTES = 16 << 20
+FOLDERS = ("units", "results", "attempts", "again", "devices", "excluded", "drained", "canaries")
+AGAIN = ".again"
+WORTH_CONFIRMING = frozenset({Verdict.SLOWER.value, Verdict.FASTER.value, Verdict.WRONG.value})
+DIED = "its worker ended without a word"
+_UNIT_FILE = re.compile(r"([0-9a-f]{16})(\.again)?\.json")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Who:
+    """A device of a node."""
+
+    node: str
+    device: str
+
+    @property
+    def file(self) -> str:
+        """The name that its files begin with."""
+        return ".".join(re.sub(r"[^A-Za-z0-9_-]", "_", text)[:80] or "_" for text in (self.node, self.device))
+
+
+@dataclass
+class Taken:
+    """A unit that this process holds. again: to confirm what another device found. attempt: the file that says so."""
+
+    number: int
+    unit: FleetUnit
+    again: bool
+    attempt: Path
+
+
+class Night:
+    """Raises UsageError where the folder is none."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        if not (folder / "plan.json").is_file():
+            raise UsageError("is no night of a fleet", where=folder, next="`replay fleet run` begins one")
+
+    @cached_property
+    def plan(self) -> FleetPlan:
+        """What is to be done."""
+        return _read(self.folder / "plan.json", FleetPlan, PLAN_FORMAT, MAXIMUM_PLAN_BYTES)
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        """As it was when the night began."""
+        return read_matrix(self.folder / "matrix.toml")
+
+    def claims(self) -> Claims:
+        """The locks of its units: twice the place in the plan, and one more where it is done again."""
+        return Claims(self.folder / "claims")
+
+    def finished(self) -> dict[str, tuple[bool, bool]]:
+        """Unit -> whether it is done, and whether it was confirmed. By names alone."""
+        found: dict[str, tuple[bool, bool]] = {}
+        for name in _names(self.folder / "units"):
+            if match := _UNIT_FILE.fullmatch(name):
+                done, again = found.get(match[1], (False, False))
+                found[match[1]] = (done or not match[2], again or bool(match[2]))
+        return found
+
+    def path_of(self, unit: str, again: bool = False) -> Path:
+        """What was found for it."""
+        return self.folder / "units" / f"{unit}{AGAIN if again else ''}.json"
+
+    def measured(self, unit: str, again: bool = False) -> FleetMeasured:
+        """Raises FileError, FormatError, VersionError."""
+        return _read(self.path_of(unit, again), FleetMeasured, UNIT_FORMAT, MAXIMUM_UNIT_BYTES)
+
+    def attempts(self, unit: str, again: bool = False) -> list[FleetAttempt]:
+        """That did not end it, or are running."""
+        found: list[FleetAttempt] = []
+        while (path := self._attempt(unit, again, len(found) + 1)).exists():
+            try:
+                found.append(_read(path, FleetAttempt, "", MAXIMUM_UNIT_BYTES))
+            except ReplayError:  # of a disk that was full
+                found.append(FleetAttempt(unit, "", "", ""))
+        return found
+
+    def _attempt(self, unit: str, again: bool, number: int) -> Path:
+        return self.folder / "attempts" / f"{unit}{AGAIN if again else ''}.{number}.json"
+
+    def begun_often(self) -> dict[str, int]:
+        """Unit -> attempts, of all that have any and whose first result is wanted."""
+        counts: dict[str, int] = {}
+        for name in _names(self.folder / "attempts"):
+            unit, _, rest = name.partition(".")
+            if rest.split(".")[0].isdecimal():
+                counts[unit] = counts.get(unit, 0) + 1
+        return counts
+
+    def begin(self, number: int, unit: FleetUnit, again: bool, who: Who, now_utc: str) -> Taken:
+        """After its lock was taken. Raises FileError."""
+        path = self._attempt(unit.id, again, len(self.attempts(unit.id, again)) + 1)
+        _write(path, FleetAttempt(unit.id, who.node, who.device, now_utc))
+        return Taken(number, unit, again, path)
+
+    def fail(self, taken: Taken, who: Who, reason: str, now_utc: str) -> None:
+        """The attempt did not end it. Raises FileError."""
+        _write(taken.attempt, FleetAttempt(taken.unit.id, who.node, who.device, now_utc, reason))
+
+    def give_back(self, taken: Taken) -> None:
+        """As if it had not been begun."""
+        taken.attempt.unlink(missing_ok=True)
+
+    def finish(self, taken: Taken, found: FleetMeasured, results: dict[str, RunResult]) -> None:
+        """Put what was found where everybody sees it; its own file last. Raises FileError."""
+        name = taken.unit.id + (AGAIN if taken.again else "")
+        for side, result in results.items():
+            write_result(self.folder / "results" / f"{name}-{side}.rres", result)
+        if self.plan.confirm and not taken.again and found.row.verdict in WORTH_CONFIRMING:
+            _write(self.folder / "again" / f"{taken.unit.id}.json",
+                   FleetAttempt(taken.unit.id, found.node, found.device, found.created_utc))  # fmt: skip
+        _write(self.path_of(taken.unit.id, taken.again), found)
+        taken.attempt.unlink(missing_ok=True)
+
+    def wanted_again(self) -> Iterator[FleetAttempt]:
+        """Of units that another device should confirm, and who found what there is to confirm."""
+        for name in _names(self.folder / "again"):
+            if not self.path_of(name.removesuffix(".json"), True).exists():
+                try:
+                    yield _read(self.folder / "again" / name, FleetAttempt, "", MAXIMUM_UNIT_BYTES)
+                except ReplayError:
+                    continue
+
+    def register(self, who: Who, device: FleetDevice) -> None:
+        """It works on this night. Raises FileError."""
+        _write(self.folder / "devices" / f"{who.file}.json", device)
+
+    def exclude(self, who: Who, device: FleetDevice) -> None:
+        """Nothing more is measured on it. Raises FileError."""
+        _write(self.folder / "excluded" / f"{who.file}.json", device)
+
+    def is_excluded(self, who: Who) -> bool:
+        """Whether its times do not count."""
+        return (self.folder / "excluded" / f"{who.file}.json").exists()
+
+    def drain(self, node: str, again: bool = False) -> None:
+        """Begin nothing on a node any more; again: begin there again."""
+        path = self.folder / "drained" / Who(node, "").file
+        if again:
+            path.unlink(missing_ok=True)
+        else:
+            path.touch()
+
+    def is_drained(self, node: str) -> bool:
+        """Whether nothing may be begun there."""
+        return (self.folder / "drained" / Who(node, "").file).exists()
+
+    def devices(self) -> list[FleetDevice]:
+        """All that worked, as they are now."""
+        found = {}
+        for folder in ("devices", "excluded"):
+            for name in _names(self.folder / folder):
+                try:
+                    found[name] = _read(self.folder / folder / name, FleetDevice, "", MAXIMUM_UNIT_BYTES)
+                except ReplayError:
+                    continue
+        return [found[name] for name in sorted(found)]
+
+    def retry(self, units: list[str], devices: list[str]) -> int:
+        """Forget the attempts of units and the exclusion of devices, all where none are named. Returns how many."""
+        count = 0
+        for name in _names(self.folder / "attempts"):
+            if name.partition(".")[0] in units or not (units or devices):
+                (self.folder / "attempts" / name).unlink(missing_ok=True)
+                count += 1
+        for name in _names(self.folder / "excluded"):
+            if name.removesuffix(".json") in devices or not (units or devices):
+                (self.folder / "excluded" / name).unlink(missing_ok=True)
+                count += 1
+        return count
+
+
+def begin_night(folder: Path, plan: FleetPlan, matrix: Path) -> Night:
+    """Make the folder of a night. Of two that do so at once, the first one's plan holds. Raises FileError."""
+    try:
+        for name in FOLDERS:
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        text = matrix.read_bytes()
+    except OSError as error:
+        raise FileError.of(error, folder) from None
+    if not (folder / "plan.json").exists():
+        write_whole(folder / "matrix.toml", text, SHARED)
+        # A link is made once, where a rename would replace the plan that others work by
+        own = folder / f".plan.{os.getpid()}.json"
+        _write(own, plan)
+        try:
+            os.link(own, folder / "plan.json")
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise FileError.of(error, folder, "keep the results on a file system with links") from None
+        finally:
+            own.unlink(missing_ok=True)
+    return Night(folder)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except FileNotFoundError:
+        return []
+
+
+def _write(path: Path, value: Any) -> None:
+    write_whole(path, json.dumps(to_wire(value)).encode(), SHARED)
+
+
+def _read(path: Path, kind: type[_T], form: str, most_bytes: int) -> _T:
+    value = harmless(read_json(path, most_bytes))
+    try:
+        if form and value["format"] != form:
+            name, _, version = str(value["format"]).partition("/")
+            if name == form.partition("/")[0]:
+                text = f"has version {version[:20]}, and this replay reads {form.partition('/')[2]}"
+                raise VersionError(text, where=path, next="install a newer replay")
+            raise FormatError("is something else", where=path)
+        return from_wire(kind, value)
+    except (KeyError, TypeError):
+        raise FormatError("is something else", where=path) from None
+    except FormatError as error:
+        raise type(error)(error.what, where=path, next=error.next) from None

@@ -1,0 +1,196 @@
+"""What a night is to do: every window of a corpus with every comparison of a matrix that concerns it."""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from replay import __version__
+from replay.compare.sides import SnapshotWindow, windows_at
+from replay.errors import FileError, ReplayError, UsageError
+from replay.fleet.matrix import Matrix, read_matrix
+from replay.fleet.night import Night, begin_night
+from replay.inspection.pieces import require_contents
+from replay.results.fleet import PLAN_FORMAT, FleetPlan, FleetProblem, FleetUnit
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.own import identity
+from replay.text import now_utc
+
+MOST_UNITS = 10_000_000
+GOES_ON_S = 24 * 3600.0  # for so long a night that has not ended is the one that is meant
+_GIT_TIMEOUT_S = 20.0
+_NIGHT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+
+
+def begin(results: Path, corpus: Path, matrix_file: Path, *, name: str = "", confirm: bool = True) -> Night:
+    """The night `name` in the folder of results, begun now or before. Without a name: the last one, when it is of the
+    same corpus and matrix, has not ended, and began within a day; else a new one. Raises UsageError, FileError."""
+    matrix = read_matrix(matrix_file)
+    if name and not _NIGHT.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name of a night", where="--night", next="use letters, digits, '.', '_', '-'"
+        )
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        beginning = os.open(results / ".beginning", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise FileError.of(error, results) from None
+    try:
+        fcntl.flock(beginning, fcntl.LOCK_EX)  # two that begin at once agree on a night
+        if not name:
+            name = _goes_on(results, corpus, matrix_file) or _new_name(results)
+        folder = results / name
+        if (folder / "plan.json").exists():
+            night = Night(folder)
+            _require_same(night, corpus, matrix_file)
+            return night
+        return begin_night(folder, make_plan(corpus, matrix, confirm), matrix_file)
+    finally:
+        os.close(beginning)
+
+
+def nights(results: Path) -> list[Night]:
+    """All in a folder of results, oldest first; of a folder that is a night itself that one. Raises UsageError."""
+    if (results / "plan.json").is_file():
+        return [Night(results)]
+    found = [Night(path.parent) for path in results.glob("*/plan.json")] if results.is_dir() else []
+    if not found:
+        raise UsageError("holds no night of a fleet", where=results, next="`replay fleet run` begins one")
+    return sorted(found, key=lambda night: (_created(night), night.folder.name))
+
+
+def make_plan(corpus: Path, matrix: Matrix, confirm: bool) -> FleetPlan:
+    """Raises UsageError when there is nothing to do."""
+    problems: list[FleetProblem] = []
+    units: dict[str, FleetUnit] = {}
+    used = set()
+    for name, digest, window in _windows(corpus, problems):
+        for item in matrix.comparisons:
+            if not any(map(item.kernels.search, window.kernels or ("no kernel",))):
+                continue
+            used.add(item.name)
+            for kind in matrix.kinds:
+                if item.kinds and kind.name not in item.kinds:
+                    continue
+                unit = FleetUnit("", name, digest, window.window, list(window.kernels), kind.name, item.name,
+                                 item.a, item.b)  # fmt: skip
+                unit = replace(unit, id=unit_id(unit))
+                units.setdefault(unit.id, unit)
+    problems[:0] = [
+        FleetProblem(f"[[compare]] {item.name}", f"no window has a kernel {item.kernels.pattern!r}")
+        for item in matrix.comparisons
+        if item.name not in used
+    ]
+    if not units:
+        first = f" ({problems[0].where}: {problems[0].why})" if problems else ""
+        raise UsageError(f"there is nothing to do{first}", where=corpus, next="docs/fleet.md shows a matrix")
+    if len(units) > MOST_UNITS:
+        raise UsageError(f"{len(units)} units, at most {MOST_UNITS}", where=corpus)
+    if matrix.canary is not None:
+        with SnapshotReader(
+            matrix.canary
+        ) as reader:  # what is wrong with it is said before anything is measured
+            reader.require_whole()
+            require_contents(reader)
+    commits = {name: _commit(folder, problems) for name, folder in matrix.repositories.items()}
+    return FleetPlan(
+        PLAN_FORMAT, __version__, now_utc(), str(corpus.absolute()), confirm, list(units.values()),
+        "" if matrix.canary is None else str(matrix.canary), {k: v for k, v in commits.items() if v}, problems,
+    )  # fmt: skip
+
+
+def unit_id(unit: FleetUnit) -> str:
+    """Of what is asked: contents, window, variants and kind of device. Paths and names are not part of it."""
+    parts = (unit.identity, str(unit.window or 0), unit.a, unit.b, unit.kind)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _windows(corpus: Path, problems: list[FleetProblem]) -> Iterator[tuple[str, str, SnapshotWindow]]:
+    """Path in the corpus, identity, window. What cannot be read is a problem, and the rest goes on."""
+    if not corpus.is_dir():
+        raise UsageError("is no folder of snapshots", where=corpus)
+    files = sorted(path for path in corpus.rglob("*.rsnap") if path.is_file())
+    if not files:
+        raise UsageError("holds no snapshots (.rsnap)", where=corpus)
+    seen: dict[str, str] = {}
+    for file in files:
+        name = os.path.relpath(file, corpus)
+        try:
+            if not name.isprintable():
+                raise FileError("its name has characters that cannot be shown", next="rename it")
+            with SnapshotReader(file) as reader:
+                reader.require_whole()
+                digest = identity(reader)
+            found = windows_at(file)
+        except ReplayError as error:
+            problems.append(FleetProblem(name, error.what))
+            continue
+        if digest in seen:
+            problems.append(FleetProblem(name, f"has the same contents as {seen[digest]}, which is measured"))
+            continue
+        seen[digest] = name
+        yield from ((name, digest, window) for window in found)
+
+
+def _goes_on(results: Path, corpus: Path, matrix_file: Path) -> str:
+    from replay.fleet.verdicts import is_over
+
+    found = list(results.glob("*/plan.json"))
+    if not found:
+        return ""
+    night = Night(max(found, key=lambda path: path.stat().st_mtime).parent)
+    try:
+        _require_same(night, corpus, matrix_file)
+        begun = datetime.datetime.fromisoformat(night.plan.created_utc)
+    except (ReplayError, ValueError):
+        return ""
+    age_s = (datetime.datetime.now(datetime.timezone.utc) - begun).total_seconds()
+    return "" if age_s > GOES_ON_S or is_over(night) else night.folder.name
+
+
+def _new_name(results: Path) -> str:
+    name = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H%M")
+    return next(
+        text
+        for text in (name, *(f"{name}-{number}" for number in range(2, 1000)))
+        if not (results / text).exists()
+    )
+
+
+def _require_same(night: Night, corpus: Path, matrix_file: Path) -> None:
+    if Path(night.plan.corpus) != corpus.absolute():
+        raise UsageError(
+            f"is a night of another corpus, {night.plan.corpus}",
+            where=night.folder,
+            next="name another one with --night",
+        )
+    if (night.folder / "matrix.toml").read_bytes() != matrix_file.read_bytes():
+        raise UsageError(
+            "is a night of another matrix", where=night.folder, next="name another one with --night"
+        )
+
+
+def _created(night: Night) -> str:
+    try:
+        return night.plan.created_utc
+    except ReplayError:
+        return ""
+
+
+def _commit(folder: Path, problems: list[FleetProblem]) -> str:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=_GIT_TIMEOUT_S, check=False)  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        problems.append(FleetProblem(f"[repository] {folder.name}", str(error)))
+        return ""
+    if done.returncode:
+        problems.append(FleetProblem(f"[repository] {folder.name}", done.stderr.strip()[:200]))
+    return done.stdout.strip() if not done.returncode else ""

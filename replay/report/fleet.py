@@ -1,0 +1,117 @@
+"""Text of `replay fleet`: a night, how far it is, its devices, and its JUnit XML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from replay.privacy import private_value
+from replay.report.junit import Case, document
+from replay.results.fleet import Fleet, FleetCase, FleetDevice
+from replay.snapshot.schema import from_wire, to_wire
+from replay.text import Column, Screen, duration, flow, heading, number, percent, shown, table
+
+ORDER = ("WRONG", "SLOWER", "QUARANTINED", "FAILED", "UNSUPPORTED", "UNSURE", "FASTER", "OPEN", "SAME")
+SHOWN_CASES = 200
+
+
+def headline(night: Fleet) -> str:
+    """How many units, alerts and verdicts."""
+    counts = Counter(case.verdict for case in night.cases)
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
+    return f"{number(len(night.alerts), 'alert')} in {number(len(night.cases), 'unit')}: {verdicts}"
+
+
+def render_fleet(night: Fleet, screen: Screen) -> str:
+    """What a night found: what changed first, then devices, then what was left out."""
+    parts = [heading(headline(night), screen, "FAILED" if night.alerts else "PASS")]
+    rows = [case for case in night.cases if case.verdict != "SAME"]
+    if rows:
+        columns = [
+            Column("verdict", verdicts=True), Column("kernel", cut="middle"), Column("snapshot", cut="middle"),
+            Column("kind"), Column("compared", cut="middle"), Column("change", "right", if_filled=True),
+            Column("on", cut="middle", if_filled=True), Column("team", if_filled=True),
+        ]  # fmt: skip
+        seen = rows[: screen.most(SHOWN_CASES)]
+        parts += ["", table(columns, [_row(case) for case in seen], screen)]
+        parts += screen.rest(rows, SHOWN_CASES, "unit")
+        reasons = {case.reason: case for case in reversed(seen) if case.reason}
+        parts += [
+            flow(f"  {shown(case.verdict)} {shown(_name(case), 60)}: {shown(reason, 400)}", screen)
+            for reason, case in reversed(reasons.items())
+        ]
+    parts += _devices(night.devices, screen)
+    lines = [*(f"{item.where}: {item.why}" for item in night.problems), *night.changes, *night.notes]
+    if lines:
+        parts += ["", *(flow(f"  {shown(line, 400)}", screen) for line in lines[: screen.most(SHOWN_CASES)])]
+    return "\n".join(parts)
+
+
+def render_status(night: Fleet, screen: Screen) -> str:
+    """How far a night is."""
+    share = night.done / night.units if night.units else 1.0
+    text = f"{night.night}: {night.done:,} of {number(night.units, 'unit')} done ({share:.0%})"
+    text += f", {night.running:,} at work" + (f", {night.stuck:,} given up" if night.stuck else "")
+    if night.per_hour is not None:
+        text += f"; {night.per_hour:,.0f} an hour"
+    if night.left_s is not None:
+        text += f", {duration(night.left_s * 1e9)} left"
+    return "\n".join([heading(text, screen), *_devices(night.devices, screen)])
+
+
+def _row(case: FleetCase) -> list[str]:
+    where = f"{case.node} {case.device}".strip() + (f", {case.confirmed_by}" if case.confirmed_by else "")
+    return [
+        case.verdict, shown(case.kernel), shown(_name(case)), shown(case.kind), shown(case.comparison),
+        "" if case.ratio is None else percent(case.ratio, 1), shown(where), shown(case.team),
+    ]  # fmt: skip
+
+
+def _name(case: FleetCase) -> str:
+    return case.snapshot + ("" if case.window is None else f" window {case.window}")
+
+
+def _devices(devices: Sequence[FleetDevice], screen: Screen) -> list[str]:
+    if not devices:
+        return []
+    columns = [
+        Column("node", cut="middle"), Column("device", cut="middle"), Column("kind"), Column("state"),
+        Column("units", "right", if_filled=True), Column("noise", "right", if_filled=True),
+        Column("canary", "right", if_filled=True),
+    ]  # fmt: skip
+    rows = [
+        [
+            shown(item.node), shown(item.device), shown(item.kind), item.state, f"{item.units:,}" if item.units else "",
+            "" if item.noise is None else f"{100 * item.noise:.2f} %",
+            "" if item.canary_ratio is None else percent(item.canary_ratio, 1),
+        ]
+        for item in devices
+    ]  # fmt: skip
+    reasons = [
+        flow(f"  {shown(item.node)} {shown(item.device)}: {shown(item.reason, 300)}", screen)
+        for item in devices
+        if item.reason
+    ]
+    return ["", table(columns, rows, screen), *reasons]
+
+
+def junit(night: Fleet) -> str:
+    """One test case for each unit. Alerts are failures, what was given up is an error, what is not known is skipped."""
+    night = from_wire(Fleet, private_value(to_wire(night)))
+    cases = [
+        Case(f"{case.kind}.{case.comparison}.{case.snapshot}", case.kernel[:200], _outcome(case), case.verdict,
+             " ".join(filter(None, (_change(case), case.team and f"[{case.team}]", case.reason, case.link))))
+        for case in night.cases
+    ]  # fmt: skip
+    return document("replay fleet", night.created_utc, 0.0, cases)
+
+
+def _change(case: FleetCase) -> str:
+    return case.verdict + ("" if case.ratio is None else f" {percent(case.ratio, 1)}")
+
+
+def _outcome(case: FleetCase) -> Literal["", "error", "failure", "skipped", "system-out"]:
+    if case.alert:
+        return "error" if case.verdict == "QUARANTINED" else "failure"
+    return {"SAME": "", "FASTER": "system-out"}.get(case.verdict, "skipped")  # type: ignore[return-value]

@@ -1,0 +1,362 @@
+"""Units of a night over devices: nothing is done twice or lost, and what fails ends somewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+
+import pytest
+
+from replay.compare.rounds import Observation
+from replay.errors import EngineError, UsageError, WorkerError
+from replay.fleet.canaries import Canaries, forget
+from replay.fleet.laboratory import Device, Found, one_of
+from replay.fleet.matrix import read_matrix
+from replay.fleet.night import Night, Who, begin_night
+from replay.fleet.planning import unit_id
+from replay.fleet.verdicts import standing, status, verdicts
+from replay.fleet.worker import Ending, Taking, Worker
+from replay.report.fleet import headline, junit, render_fleet, render_status
+from replay.results.comparison import ComparedRound, ComparedRow, ComparedSide
+from replay.results.fleet import PLAN_FORMAT, FleetPlan, FleetUnit
+from replay.text import Screen
+
+MATRIX = """
+[limits]
+attempts = 3
+[[kind]]
+name = "cpu"
+driver = "emulator"
+[[compare]]
+name = "driver"
+b = "env=X=1"
+[[owner]]
+kernel = "gemm"
+team = "blas"
+"""
+SCREEN = Screen(200, False)
+
+
+def unit(number, kernel="k"):
+    made = FleetUnit(
+        "", f"{number}.rsnap", f"{number:032x}", None, [f"{kernel}{number}"], "cpu", "driver", "", "env=X=1"
+    )
+    return dataclasses.replace(made, id=unit_id(made))
+
+
+def night_of(folder, units=12, confirm=True, matrix=MATRIX, kernel="k", canary=""):
+    file = folder / "matrix.toml"
+    file.write_text(matrix)
+    plan = FleetPlan(PLAN_FORMAT, "1", "2026-11-27T20:00:00+00:00", str(folder), confirm,
+                     [unit(number, kernel) for number in range(units)], canary)  # fmt: skip
+    return begin_night(folder / "results" / "night", plan, file)
+
+
+def row_of(asked, ratio=1.0, verdict="SAME", rounds=8):
+    sides = [ComparedSide(asked.snapshot, None, text, time_ns=1000.0 * times) for text, times in
+             ((asked.a, 1.0), (asked.b, ratio))]  # fmt: skip
+    taken = [ComparedRound(1000.0, 1000.0 * ratio * (1 + 0.001 * (n % 3 - 1)), False) for n in range(rounds)]
+    return ComparedRow(
+        asked.kernel, *sides, verdict, ratio=ratio, low=ratio * 0.999, high=ratio * 1.001, rounds=taken
+    )
+
+
+class Laboratory:
+    """What a device says: verdicts by kernel, errors that are raised, canaries."""
+
+    def __init__(self, night, answers=None, canaries=(1000.0,)):
+        self.kind = night.matrix.kind("cpu")
+        self.answers, self.canaries = answers or {}, list(canaries)
+        self.measured = []
+
+    def measure(self, asked, effect):
+        self.measured.append(asked.id)
+        answer = self.answers.get(asked.kernel, (1.0, "SAME"))
+        if isinstance(answer, list):
+            answer = answer.pop(0) if len(answer) > 1 else answer[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        return Found(row_of(asked, *answer), {}, [])
+
+    def canary(self):
+        return Observation(self.canaries.pop(0) if len(self.canaries) > 1 else self.canaries[0])
+
+
+def worker(night, claims, name="cpu-0", node="n1", stopping=lambda: False, **of):
+    laboratory = Laboratory(night, **of)
+    made = Worker(night, claims, laboratory, Device(Who(node, name)), stopping)
+    return made, laboratory
+
+
+def run(night, name="cpu-0", node="n1", **of):
+    with night.claims() as claims:
+        made, laboratory = worker(night, claims, name, node, **of)
+        return made.run(), laboratory
+
+
+def by_kernel(night, before=None):
+    return {case.kernel: case for case in verdicts(night, before).cases}
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch):
+    monkeypatch.setattr("replay.fleet.worker.LOOKS_EVERY_S", 0.001)
+    monkeypatch.setattr("replay.fleet.worker.PATIENCE_S", 0.01)
+
+
+def test_every_unit_is_done_once(tmp_path):
+    night = night_of(tmp_path)
+    ended, laboratory = run(night)
+    assert ended is Ending.OVER
+    assert sorted(laboratory.measured) == sorted(item.id for item in night.plan.units)
+    again, laboratory = run(night)  # as after a coordinator that was stopped
+    assert (again, laboratory.measured) == (Ending.OVER, [])
+    assert standing(night).done == 12
+
+
+def test_devices_never_hold_the_same_unit(tmp_path):
+    night = night_of(tmp_path, 30)
+    with night.claims() as one, night.claims() as two:
+        takings = [Taking(night, claims, "cpu", Who("n", name)) for claims, name in ((one, "a"), (two, "b"))]
+        taken = [takings[turn % 2].next() for turn in range(30)]
+        assert len({item.unit.id for item in taken}) == 30
+        with night.claims() as third:
+            assert Taking(night, third, "cpu", Who("n", "c")).next() is None
+        assert standing(night).running == 30
+
+
+def test_the_unit_of_a_killed_worker_is_done_by_another(tmp_path):
+    night = night_of(tmp_path, 3)
+    child = os.fork()
+    if not child:
+        with night.claims() as claims:
+            Taking(night, claims, "cpu", Who("n1", "cpu-0")).next()
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert standing(night).running == 0
+    _, laboratory = run(night, "cpu-1")
+    assert len(laboratory.measured) == 3
+    assert [case.attempts for case in verdicts(night).cases].count(1) == 1
+
+
+def test_what_never_ends_is_given_up_with_its_reasons(tmp_path):
+    night = night_of(tmp_path, 3)
+    ended, laboratory = run(night, answers={"k1": WorkerError("the worker hung for 300 s")})
+    assert ended is Ending.OVER
+    assert laboratory.measured.count(unit(1).id) == 3
+    case = by_kernel(night)["k1"]
+    assert (case.verdict, case.attempts, case.alert) == ("QUARANTINED", 3, True)
+    assert "hung for 300 s" in case.reason
+    assert standing(night).stuck == 1
+    assert night.retry([unit(1).id], []) == 3
+    assert run(night)[0] is Ending.OVER
+    assert by_kernel(night)["k1"].verdict == "SAME"
+
+
+def test_another_device_is_given_the_second_try(tmp_path):
+    night = night_of(tmp_path, 1)
+    with night.claims() as claims:
+        first, _ = worker(night, claims, "a", answers={"k0": WorkerError("died")})
+        second = Taking(night, claims, "cpu", Who("n2", "b"))
+        first._do(first._taking.next())
+        assert first._taking.next() is None
+        assert second.next() is not None
+
+
+def test_a_device_that_cannot_replay_it_says_unsupported_at_once(tmp_path):
+    night = night_of(tmp_path, 2)
+    _, laboratory = run(night, answers={"k0": EngineError("needs sm_100"), "k1": UsageError("was changed")})
+    assert len(laboratory.measured) == 2
+    cases = by_kernel(night)
+    assert (cases["k0"].verdict, cases["k1"].verdict) == ("UNSUPPORTED", "FAILED")
+    assert "needs sm_100" in cases["k0"].reason
+
+
+def test_a_change_is_confirmed_by_another_device(tmp_path):
+    night = night_of(tmp_path, 4, kernel="gemm")
+    slower = {"gemm2": (1.05, "SLOWER"), "gemm3": (1.05, "SLOWER")}
+    run(night, "a", answers=slower)
+    assert by_kernel(night)["gemm2"].confirmed_by == ""
+    assert "only one device" in " ".join(verdicts(night).notes)
+    _, laboratory = run(night, "b", answers={"gemm2": (1.05, "SLOWER")})
+    assert sorted(laboratory.measured) == sorted([unit(2, "gemm").id, unit(3, "gemm").id])
+    cases = by_kernel(night)
+    assert (cases["gemm2"].verdict, cases["gemm2"].confirmed_by, cases["gemm2"].team) == (
+        "SLOWER",
+        "n1 b",
+        "blas",
+    )
+    assert (cases["gemm3"].verdict, cases["gemm3"].alert) == ("UNSURE", False)
+    assert "SLOWER on n1 a, SAME (+0.0 %) on n1 b" in cases["gemm3"].reason
+
+
+def test_of_a_night_of_chance_few_findings_are_left(tmp_path):
+    night = night_of(tmp_path, 40, confirm=False)
+    chance = {"k0": (1.011, "SLOWER")}
+    with night.claims() as claims:
+        made, laboratory = worker(night, claims, answers=chance)
+        laboratory.measure = lambda asked, effect: Found(noisy(asked), {}, [])
+        made.run()
+    case = by_kernel(night)["k0"]
+    assert case.verdict == "UNSURE"
+    assert "alone it would be SLOWER" in case.reason
+
+
+def noisy(asked):
+    """SLOWER by a hair in the first, at p = 0.02; nothing in the others."""
+    row = row_of(asked, 1.02 if asked.kernel == "k0" else 1.0, "SLOWER" if asked.kernel == "k0" else "SAME")
+    spread = [0.03, -0.02, 0.05, 0.01, -0.01, 0.04, 0.02, 0.03] if asked.kernel == "k0" else [0.01, -0.01] * 4
+    return dataclasses.replace(row, rounds=[ComparedRound(1000.0, 1000.0 * (1 + x), False) for x in spread])
+
+
+def test_a_drained_node_begins_nothing(tmp_path):
+    night = night_of(tmp_path)
+    night.drain("n1")
+    assert run(night)[0] is Ending.DRAINED
+    assert run(night, node="n2")[0] is Ending.OVER
+    assert [device.state for device in verdicts(night).devices] == ["drained", "free"]
+
+
+def test_a_worker_that_is_told_to_stop_leaves_no_attempt(tmp_path):
+    night = night_of(tmp_path, 2)
+    with pytest.raises(KeyboardInterrupt):
+        run(night, answers={"k0": KeyboardInterrupt(), "k1": KeyboardInterrupt()})
+    assert night.begun_often() == {}
+    assert standing(night).running == 0
+
+
+def test_two_plans_for_one_night_are_one(tmp_path):
+    first = night_of(tmp_path, 3)
+    second = night_of(tmp_path, 5)
+    assert len(first.plan.units) == len(second.plan.units) == 3
+
+
+def test_results_of_a_newer_version_are_named_and_the_rest_goes_on(tmp_path):
+    night = night_of(tmp_path, 3)
+    run(night)
+    path = night.path_of(unit(1).id)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": "replay.fleet.unit/7"}))
+    night.path_of(unit(2).id).write_text("{")
+    told = verdicts(night)
+    assert {problem.where for problem in told.problems} == {unit(1).id, unit(2).id}
+    assert "version 7" in next(problem.why for problem in told.problems if problem.where == unit(1).id)
+    assert [case.verdict for case in told.cases if case.kernel == "k0"] == ["SAME"]
+
+
+def test_merging_is_copying(tmp_path):
+    """Two sites do half of a night each, and neither sees the other's locks."""
+    nights = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        nights.append(night_of(tmp_path / name, 6))
+        with nights[-1].claims() as claims:
+            made, _ = worker(nights[-1], claims, f"{name}-0")
+            for _ in range(4):
+                made._do(made._taking.next())
+    for path in (nights[1].folder / "units").iterdir():
+        (nights[0].folder / "units" / path.name).write_bytes(path.read_bytes())
+    both = {path.name for night in nights for path in (night.folder / "units").iterdir()}
+    assert standing(nights[0]).done == len(both)
+    run(nights[0])
+    assert standing(nights[0]).done == 6
+
+
+def canaries(night, times, who=None):
+    waiting = list(times)
+    return Canaries(
+        night.folder.parent, night.folder, who or Who("n", "d"), "c", lambda: Observation(waiting.pop(0))
+    )
+
+
+def test_a_device_whose_canary_left_its_history_is_excluded_and_named(tmp_path):
+    night = night_of(tmp_path, 6)
+    steady = [1000.0 + 2 * (n % 3) for n in range(8)]
+    other = tmp_path / "results" / "earlier" / "canaries"
+    other.mkdir(parents=True)
+    lines = [{"canary": "c", "created_utc": f"2026-11-{n + 1:02}T20:00:00+00:00", "median_ns": ns}
+             for n, ns in enumerate(steady)]  # fmt: skip
+    (other / "n.d.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines) + '{"canary": "c", "medi'
+    )
+    assert canaries(night, [1003.0]).look().reason == ""
+    assert canaries(night, [1040.0, 1003.0]).look().reason == ""  # not all three agree
+    found = canaries(night, [1040.0, 1041.0, 1042.0]).look()
+    assert "+3.8 %" in found.reason
+    assert (
+        canaries(night, [1040.0, 1003.0], Who("n", "e")).look().ratio is None
+    )  # another device has no history
+    with night.claims() as claims:
+        made, laboratory = worker(night, claims, "d", "n")
+        made._canaries = canaries(night, [1040.0] * 9)
+        assert made.run() is Ending.EXCLUDED
+        assert laboratory.measured == []
+    assert night.begun_often() == {}
+    device = status(night).devices[0]
+    assert (device.state, "+3.8 %" in device.reason) == ("excluded", True)
+    forget(night.folder, "n.d")
+    night.retry([], ["n.d"])
+    assert canaries(night, [1040.0]).look().reason == ""
+
+
+def test_a_broken_device_is_not_the_fault_of_its_unit(tmp_path):
+    night = night_of(tmp_path, 2)
+    with night.claims() as claims:
+        made, _ = worker(night, claims, answers={"k0": WorkerError("hung"), "k1": WorkerError("hung")})
+
+        answers = iter([Observation(1000.0)])
+
+        def look():
+            try:
+                return next(answers)
+            except StopIteration:
+                raise WorkerError("hung") from None
+
+        made._canaries = Canaries(night.folder.parent, night.folder, made._who, "c", look)
+        assert made.run() is Ending.EXCLUDED
+    assert night.begun_often() == {}
+    assert "cannot be replayed" in status(night).devices[0].reason
+
+
+def test_a_device_is_one_worker_s(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    kind = read_matrix(_written(tmp_path)).kind("cpu")
+    with one_of(kind, 0, "n") as held:
+        assert held is not None
+        with one_of(kind, 0, "n") as second, one_of(kind, 1, "n") as other:
+            assert second is None
+            assert other is not None
+    child = os.fork()
+    if not child:
+        with one_of(kind, 0, "n"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    with one_of(kind, 0, "n") as after:
+        assert after is not None
+
+
+def _written(folder):
+    path = folder / "m.toml"
+    path.write_text(MATRIX)
+    return path
+
+
+def test_what_was_found_is_told(tmp_path):
+    night = night_of(tmp_path, 4, kernel="gemm")
+    run(night, answers={"gemm1": (1.05, "SLOWER"), "gemm2": (0.9, "FASTER"), "gemm3": WorkerError("<died>")})
+    told = verdicts(night)
+    assert headline(told) == "2 alerts in 4 units: 1 SLOWER, 1 QUARANTINED, 1 FASTER, 1 SAME"
+    text = render_fleet(told, SCREEN)
+    assert text.index("SLOWER") < text.index("FASTER")
+    assert "+5.0 %" in text
+    assert "no canary" in text
+    assert "3 of 4 units done" in render_status(status(night), SCREEN)
+    xml = junit(told)
+    assert 'failures="1" errors="1"' in xml
+    assert "&lt;died&gt;" in xml
+
+
+def test_a_folder_that_is_no_night_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="no night"):
+        Night(tmp_path)
