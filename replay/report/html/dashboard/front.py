@@ -89,7 +89,7 @@ def _owners(cases: Sequence[FleetCase], pages: Mapping[str, str]) -> list[dict[s
     for case in cases:
         if case.verdict not in _UNCHANGED or case.single:
             of.setdefault(case.team, []).append(case)
-    owners = []
+    owners: list[dict[str, object]] = []
     for team, found in sorted(of.items(), key=lambda item: (-sum(c.alert for c in item[1]), item[0])):
         counts = Counter(case.verdict for case in found)
         address = next((case.link for case in found if case.link), "")
