@@ -34,10 +34,11 @@ struct KernelInfo {
   uint32_t max_threads_per_block = 1024; // from .maxntid / .reqntid
   uint32_t required_block[3] = {0, 0, 0};
   uint32_t required_cluster[3] = {0, 0, 0};
-  uint32_t ptx_version = 0;      // 84 for .version 8.4
-  uint32_t target_sm = 0;        // 80 for .target sm_80
-  std::string unsupported;       // first instruction this executor lacks, empty when none
-  uint32_t unsupported_line = 0; // its line in the PTX
+  uint32_t ptx_version = 0;         // 84 for .version 8.4
+  uint32_t target_sm = 0;           // 80 for .target sm_80
+  std::string unsupported;          // first instruction this executor lacks, empty when none
+  uint32_t unsupported_line = 0;    // its line in the PTX
+  bool releases_dependents = false; // has griddepcontrol.launch_dependents
 };
 
 // One range of device-visible memory. `base` is inclusive, `end` exclusive.
@@ -80,6 +81,9 @@ struct LaunchRequest {
   uint64_t interleave = 0;        // instructions after which the next warp of a block goes on; 0: as it comes
   bool deferred = false; // asynchronous operations are done at the last moment (REPLAY_EMULATOR_DEFERRED)
   uint64_t deferred_seed = 0; // not 0: at moments drawn from it
+  // With deferred: runs what griddepcontrol.wait waits for, once, when no block can go on without it or none
+  // is left. False when it failed: then the launch goes no further.
+  std::function<bool()> prerequisite;
   bool cooperative = false;
   const void *parameters = nullptr; // packed as KernelInfo::parameters says; copied at the call
   size_t parameter_bytes = 0;

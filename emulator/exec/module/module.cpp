@@ -218,6 +218,7 @@ void PlacedInstance::run_launched(const std::vector<DeviceLaunch> &launched, con
       request.parameters = one.parameters.data();
       request.parameter_bytes = one.parameters.size();
       request.depth = by.depth + 1;
+      request.prerequisite = nullptr;
       std::vector<DeviceLaunch> next;
       LaunchResult child = run(*program, request, memory, next);
       run_launched(next, request, memory, child);

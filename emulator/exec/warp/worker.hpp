@@ -81,6 +81,7 @@ struct Worker {
   std::vector<DeviceLaunch> device_launches;
   std::unordered_map<uint64_t, DeviceLaunch> parameter_buffers; // by address: launches that are being made
   std::unordered_map<uint64_t, uint32_t> device_errors;         // the last of each thread that has one
+  bool awaits_prerequisite = false; // the kernel that griddepcontrol.wait waits for has not run yet
   uint64_t next_cluster = 0; // to begin, where they begin in order; kernels may take some out of the launch
   Touched touched;           // where the launch asks for it
   std::vector<NotedCost> costs; // likewise, beside the program's code
