@@ -288,11 +288,9 @@ class _Planning:
             if kernel.image != digest or kernel.name not in replacement.names:
                 continue
             name = replacement.names[kernel.name]
-            info = image.kernel(name, self._architecture)
+            info = image.known_kernel(name, self._architecture)
             if info is None:
                 raise ImageError(f"has no kernel {name}", where=image.source)
-            if info.shared_bytes is None and self._architecture is not None:
-                info = replace(info, shared_bytes=image.declared_shared_bytes(name, self._architecture))
             launches = self._launched(kernel, shapes)
             facts = compare_interfaces(self._interface(kernel), info, launches, self._architecture) + facts
             refuse(facts, kernel.demangled or kernel.name, image.source)
