@@ -79,7 +79,9 @@ def test_a_gate_and_a_history_are_reproduced(replay, folders, shown_commands):
     replay("run", f"{folders[1]}/x.rsnap", "--history", "my results")
     replay("baseline", "set", "my results")
     replay("check", folders[1], "--baseline", "my results", "-o", "k.json")
-    assert shown_commands("k.json", count=1) == ["replay check 'nightly/the next day' --baseline 'my results'"]
+    assert shown_commands("k.json", count=1) == [
+        "replay check 'nightly/the next day' --baseline 'my results'"
+    ]
     assert shown_commands("my results", count=1) == ["replay history 'my results'"]
 
 
