@@ -22,7 +22,16 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 DIGEST = HERE / "digest.txt"
 HTML = ROOT / "replay" / "report" / "html"
-MADE_FROM = ("snapshot/*.css", "snapshot/*.js", "snapshot/*.jinja", "listing.html.jinja")
+MADE_FROM = (
+    "*.css",
+    "*.js",
+    "*.jinja",
+    "drawing.py",
+    "spread.py",
+    "snapshot/*.css",
+    "snapshot/*.js",
+    "snapshot/*.jinja",
+)
 
 
 @dataclass(frozen=True)
@@ -43,12 +52,20 @@ PICTURES = (
     Picture("snapshot", "two_streams", "all", "article header"),
     Picture("timeline", "two_streams", "x=order&q=consume", "[id^=timeline]"),
     Picture("timeline-many", "many", "x=order&t=2000,2060", "[id^=timeline]", scheme="dark"),
-    Picture("memory", "pointer_table", "memory=8", ".memory", most=620),
+    Picture("memory", "pointer_table", "memory=8", ".memory", most=760),
     Picture("pointers", "pointer_table", "memory=1&map=address", ".memory", scheme="dark", most=620),
     Picture("kernels", "many", "all", "[id^=kernels]"),
     Picture("needs", "two_streams", "all", "[id^=needs]"),
     Picture("telephone", "two_streams", "all", "article", 400, most=1100),
+    Picture("result", "result", "", "main", most=1500),
+    Picture("compare", "compare", "", "main", scheme="dark", most=1300),
+    Picture("bisect", "bisect", "", "main", most=1100),
+    Picture("history", "history", "", "main", most=1100),
 )
+# Of pages of findings: the sample, and the noise and the slow-down that the CPU driver makes up, so that there is
+# something to see.
+_NOISE = {"REPLAY_EMULATOR_NOISE": "0.01", "REPLAY_EMULATOR_PROCESS_NOISE": "0.004"}
+_SLOW = "REPLAY_EMULATOR_SLOWDOWN=vector_add"
 
 
 def main() -> int:
@@ -81,21 +98,64 @@ def digest() -> str:
 
 
 def made(folder: Path, page: str) -> Path:
-    """The page of a sample, or of the program of a benchmark."""
-    snapshot, target = folder / f"{page}.rsnap", folder / f"{page}.html"
-    replay = [sys.executable, "-m", "replay"]
-    choice = ["--all"]
+    """The page of a sample, or of the program of a benchmark, or of what a command found."""
+    if page in ("result", "compare", "bisect", "history"):
+        return found(folder, page)
+    snapshot, target = captured(folder, page), folder / f"{page}.html"
+    replay(folder, "report", "-q", snapshot.name, "-o", target.name)
+    return target
+
+
+def captured(folder: Path, page: str) -> Path:
+    """A snapshot."""
+    snapshot, choice = folder / f"{page}.rsnap", ["--all"]
     if page == "many":
         program = [sys.executable, str(ROOT / "benchmarks" / "many_launches.py"), "5000"]
     else:
         subprocess.run(["make", "-s", "-C", str(ROOT / "samples"), f"OUT={folder}/samples"], check=True)
         program = [str(folder / "samples" / page)]
-        choice = ["--kernel", page, "--launch", "3"] if page == "pointer_table" else choice
-    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
-    captured = [*replay, "capture", "-q", *choice, "-o", str(snapshot), "--", *program]
-    subprocess.run(captured, check=True, env=environment, cwd=folder, stdout=subprocess.DEVNULL)
-    subprocess.run([*replay, "report", "-q", str(snapshot), "-o", str(target)], check=True, env=environment)
+        launches = {"pointer_table": "3", "vector_add": "2"}
+        choice = ["--kernel", page, "--launch", launches[page]] if page in launches else choice
+    replay(folder, "capture", "-q", *choice, "-o", snapshot.name, "--", *program)
+    return snapshot
+
+
+def found(folder: Path, page: str) -> Path:
+    """The page of a result, a comparison, a bisection or a history, all of one sample."""
+    snapshot = folder / "vector_add.rsnap"
+    if not snapshot.exists():
+        captured(folder, "vector_add")
+    name, target = snapshot.name, folder / f"{page}.html"
+    if page == "result":
+        replay(folder, "run", "-q", name, "--counters", "--samples", "200", "-o", "r.rres", **_NOISE)
+        source = "r.rres"
+    elif page == "compare":
+        source = "c.json"
+        replay(
+            folder, "compare", "-q", name, "--b", f"env={_SLOW}:1.03", "--rounds", "8", "-o", source, **_NOISE
+        )
+    elif page == "bisect":
+        source, lines = "b.json", [f"env={_SLOW}:{1 + 0.03 * (at > 5)} env=BUILD={at}" for at in range(1, 13)]
+        (folder / "builds.txt").write_text("\n".join(lines) + "\n")
+        replay(folder, "bisect", "-q", name, "--over", "list=builds.txt", "-o", source)
+    else:
+        source = "results"
+        for at in range(10):
+            level = {"REPLAY_EMULATOR_SLOWDOWN": f"vector_add:{1.04 if at > 5 else 1}",
+                     "REPLAY_EMULATOR_PROCESS_NOISE": "0.004", "REPLAY_EMULATOR_NOISE_SEED": str(at)}  # fmt: skip
+            replay(folder, "run", "-q", "--quick", name, "--history", source, **level)
+    replay(folder, "report", "-q", source, "-o", target.name)
     return target
+
+
+def replay(folder: Path, *words: str, **environment: str) -> None:
+    """The command, in this folder."""
+    known = {**os.environ, "PYTHONSAFEPATH": "1", **environment}
+    done = subprocess.run(
+        [sys.executable, "-m", "replay", *words], env=known, cwd=folder, stdout=subprocess.DEVNULL
+    )
+    if done.returncode not in (0, 1):
+        sys.exit(f"replay {' '.join(words)} ended with {done.returncode}")
 
 
 def take(browser: object, picture: Picture, page: Path) -> None:

@@ -25,12 +25,6 @@ _CLOCK_SM, _CLOCK_MEMORY = 1, 2  # nvmlClockType_t
 _TEMPERATURE_GPU = 0
 _TRANSFERS = 2  # in a cycle of the memory's clock, of every kind of memory on a GPU
 
-
-def memory_rate(clock_mhz: float, bus_bits: int) -> float:
-    """Bytes in a nanosecond that memory moves at most; 0.0 where one of both is not known (0 or less)."""
-    return _TRANSFERS * max(clock_mhz, 0.0) / 1000 * max(bus_bits, 0) / 8
-
-
 _ECC_UNCORRECTED, _ECC_SINCE_RESET = 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
 
 SLOWEST_CLOCK = 0.75  # of the default clock; a sample below is discarded
@@ -67,6 +61,11 @@ class Clocks:
         value = self._ask(lambda n, d: int(n.device_get_clock_info(d, _CLOCK_SM)))
         return None if value is None else int(value)
 
+    def power_mw(self) -> int | None:
+        """What the device draws now."""
+        value = self._ask(lambda n, d: int(n.device_get_power_usage(d)))
+        return None if value is None else int(value)
+
     def throttle_reasons(self) -> list[str]:
         """Why the clock is lower than it could be, now; reasons that do not spoil a measurement left out."""
         bits = self._ask(lambda n, d: int(n.device_get_current_clocks_event_reasons(d)))
@@ -93,3 +92,8 @@ class Clocks:
         }
         known = {name: self._ask(question) for name, question in questions.items()}
         return {name: value for name, value in known.items() if value is not None}
+
+
+def memory_rate(clock_mhz: float, bus_bits: int) -> float:
+    """Bytes in a nanosecond that memory moves at most; 0.0 where one of both is not known (0 or less)."""
+    return _TRANSFERS * max(clock_mhz, 0.0) / 1000 * max(bus_bits, 0) / 8

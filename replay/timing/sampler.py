@@ -23,7 +23,8 @@ class Sample:
     """One run of the window. gpu_ns: between the events, None where they could not be used. host_ns: from before
     the first call until the device was idle. sm_clock_mhz: what NVML says after it, None where unknown. slow_clock:
     the clock was too low to count. runs: how many the times are the mean of. cycles: of the SM clock in gpu_ns;
-    effective_clock_mhz: which was that clock; None where no stamps were taken."""
+    effective_clock_mhz: which was that clock; None where no stamps were taken. power_mw: drawn after it, None where
+    unknown. slowed: why the device was slowed down then."""
 
     gpu_ns: int | None
     host_ns: int
@@ -32,6 +33,8 @@ class Sample:
     runs: int = 1
     cycles: int | None = None
     effective_clock_mhz: float | None = None
+    power_mw: int | None = None
+    slowed: tuple[str, ...] = ()
 
 
 class Measurable(Protocol):

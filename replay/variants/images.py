@@ -58,7 +58,14 @@ class BuiltImage:
         """A kernel, static shared memory and registers included where it was compiled. Raises ImageError."""
         return images.find_kernel(self.data, name, architecture)
 
-    def declared_shared_bytes(self, name: str, architecture: int) -> int | None:
+    def known_kernel(self, name: str, architecture: int | None) -> KernelInfo | None:
+        """As `kernel`, with the static shared memory that its PTX declares where it was not compiled."""
+        info = self.kernel(name, architecture)
+        if info is None or info.shared_bytes is not None or architecture is None:
+            return info
+        return replace(info, shared_bytes=self._declared_shared_bytes(name, architecture))
+
+    def _declared_shared_bytes(self, name: str, architecture: int) -> int | None:
         """Static shared memory that the PTX of a kernel declares, of which a compiler may drop what is not used; None
         where there is no PTX of it. Raises ImageError."""
         found = [shared_declared(text, name) for text in self.ptx(architecture)]
@@ -149,7 +156,7 @@ def describe(
     image: BuiltImage, name: str, architecture: int | None, captured: BuiltImage | None, was: str
 ) -> VariantKernel:
     """What is known of a kernel of a variant. was: its name in the captured image."""
-    info = image.kernel(name, architecture)
+    info = image.known_kernel(name, architecture)
     spills = image.spills.get(name)
     code = image.code(name, architecture)
     before = captured.code(was, architecture) if captured is not None else ""

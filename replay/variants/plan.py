@@ -305,11 +305,9 @@ class _Planning:
             if kernel.image != digest or kernel.name not in replacement.names:
                 continue
             name = replacement.names[kernel.name]
-            info = image.kernel(name, self._architecture)
+            info = image.known_kernel(name, self._architecture)
             if info is None:
                 raise ImageError(f"has no kernel {name}", where=image.source)
-            if info.shared_bytes is None and self._architecture is not None:
-                info = replace(info, shared_bytes=image.declared_shared_bytes(name, self._architecture))
             captured = self._original(digest)
             if captured is not None and captured.sources("tileir", self._architecture or 0):
                 # Tile programs are launched with blocks of one thread; how many there are, their compiler decides.

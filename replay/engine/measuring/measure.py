@@ -136,12 +136,14 @@ class WindowSampler:
         gpu_ns = None if self.event_reason else round(self.bracket.elapsed_ns() / times)
         clock = self._clocks.sm_mhz()
         exact_mhz = self._clock_of(gpu_ns, times)
-        self.throttled.update(dict.fromkeys(self._clocks.throttle_reasons()))
+        slowed = tuple(self._clocks.throttle_reasons())
+        self.throttled.update(dict.fromkeys(slowed))
         default = self._clocks.default_mhz or (None if self._stamps is None else self._nominal_mhz)
         seen = clock if exact_mhz is None else exact_mhz
         slow = seen is not None and default is not None and seen < SLOWEST_CLOCK * default
         cycles = None if exact_mhz is None or gpu_ns is None else cycles_of(gpu_ns, exact_mhz)
-        return Sample(gpu_ns, host_ns, clock, slow, times, cycles, exact_mhz)
+        power_mw = self._clocks.power_mw()
+        return Sample(gpu_ns, host_ns, clock, slow, times, cycles, exact_mhz, power_mw, slowed)
 
     def stamp(self, number: int, stream: int) -> None:
         """Queue a stamp of the clock between two launches, in a live stream of the context of the first work."""

@@ -139,6 +139,14 @@ def _hot_sampler(
     return hot
 
 
+def _slowed(measurement: Measurement) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for place, sample in enumerate(measurement.samples):
+        for reason in sample.slowed:
+            found.setdefault(reason, []).append(place)
+    return found
+
+
 def _timing(
     measurement: Measurement,
     sampler: WindowSampler,
@@ -160,6 +168,8 @@ def _timing(
         gpu=summarize(gpu_times) if gpu_times else None,
         host=summarize(host_times),
         sm_clock_mhz=[s.sm_clock_mhz for s in measurement.samples if s.sm_clock_mhz is not None],
+        power_mw=[s.power_mw for s in measurement.samples if s.power_mw is not None],
+        slowed=_slowed(measurement),
         first_gpu_ns=measurement.first.gpu_ns if measurement.first else None,
         first_host_ns=measurement.first.host_ns if measurement.first else None,
         discarded=measurement.discarded,

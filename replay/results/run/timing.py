@@ -44,7 +44,8 @@ class Timing:
     cache flushed before each run. cycles: SM cycles of the window, a value for each kept sample; effective_clock_mhz:
     the clock they were counted at. cycles_source: stamped (on the device, around the window), modelled (the clock of
     the CPU driver's cost model), or "" where there are none, for cycles_reason. restore_ns: median host time
-    of bringing back restored_bytes, until the device was idle again.
+    of bringing back restored_bytes, until the device was idle again. power_mw: what the device drew after each kept
+    sample, empty where NVML does not say. slowed: why it was slowed down, and after which kept samples (from 0).
     """
 
     mode: Literal["cold", "hot"]
@@ -73,6 +74,8 @@ class Timing:
     cycles_source: Literal["stamped", "modelled", ""] = ""
     cycles_reason: str = ""
     restore_ns: float | None = None
+    power_mw: list[int] = field(default_factory=list)
+    slowed: dict[str, list[int]] = field(default_factory=dict)
 
     @property
     def summary(self) -> TimeSummary:

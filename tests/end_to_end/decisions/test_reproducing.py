@@ -63,3 +63,30 @@ def test_a_result_is_reproduced_with_its_options(replay, folders, shown_commands
     replay("run", f"{folders[0]}/x.rsnap", "--counters", "--samples", "3", "-o", "r.rres")
     (command,) = shown_commands("r.rres", count=1)
     assert command == "replay run nightly/monday/x.rsnap --counters --samples 3"
+
+
+def test_a_search_is_reproduced(replay, good_snapshot, shown_commands):
+    shutil.copy(good_snapshot, replay.folder / "x.rsnap")
+    lines = [f"env=REPLAY_EMULATOR_SLOWDOWN=scan:{1 + 0.03 * (at > 0)} env=BUILD={at}" for at in range(3)]
+    (replay.folder / "my builds.txt").write_text("\n".join(lines) + "\n")
+    replay("bisect", "x.rsnap", "--over", "list=my builds.txt", "-o", "b.json")
+    commands = shown_commands("b.json", count=2)
+    assert commands[0] == "replay bisect x.rsnap --over 'list=my builds.txt'"
+    assert commands[1].startswith("replay compare x.rsnap --a 'env=")
+
+
+def test_a_gate_and_a_history_are_reproduced(replay, folders, shown_commands):
+    replay("run", f"{folders[1]}/x.rsnap", "--history", "my results")
+    replay("baseline", "set", "my results")
+    replay("check", folders[1], "--baseline", "my results", "-o", "k.json")
+    assert shown_commands("k.json", count=1) == [
+        "replay check 'nightly/the next day' --baseline 'my results'"
+    ]
+    assert shown_commands("my results", count=1) == ["replay history 'my results'"]
+
+
+def test_an_evaluation_is_reproduced(replay, folders, shown_commands):
+    shutil.copy(replay.samples / "inplace_scan.ptx", replay.folder / "my scan.ptx")
+    replay("evaluate", f"{folders[0]}/x.rsnap", "my scan.ptx", "--trusted", "-o", "e.json")
+    (command,) = shown_commands("e.json", count=1)
+    assert command == "replay evaluate nightly/monday/x.rsnap 'my scan.ptx' --trusted"

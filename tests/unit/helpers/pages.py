@@ -24,8 +24,13 @@ def tree(browser: Chromium) -> list[tuple[str, str]]:
     nodes: list[dict[str, Any]] = browser("Accessibility.getFullAXTree")["nodes"]
     wanted = {"main", "banner", "navigation", "article", "heading", "link", "button", "searchbox", "application",
               "status", "image", "region", "group", "table", "DisclosureTriangle"}  # fmt: skip
-    return [
-        (node["role"]["value"], node.get("name", {}).get("value", ""))
-        for node in nodes
-        if not node.get("ignored") and node.get("role", {}).get("value") in wanted
-    ]
+    by_id = {node["nodeId"]: node for node in nodes}  # the answer goes level by level
+    found, ahead = [], [nodes[0]["nodeId"]]
+    while ahead:
+        node = by_id.get(ahead.pop())
+        if node is None:
+            continue
+        ahead += reversed(node.get("childIds", ()))
+        if not node.get("ignored") and node.get("role", {}).get("value") in wanted:
+            found.append((node["role"]["value"], node.get("name", {}).get("value", "")))
+    return found

@@ -20,7 +20,7 @@ from replay.results.comparison import ComparedRound, ComparedRow, ComparedSide, 
 from replay.results.json import document
 
 from ..helpers.chromium import BROWSER, Chromium
-from ..helpers.pages import barriers
+from ..helpers.pages import barriers, tree
 from .test_report import HOSTILE, inputs, timed  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome: apt install chromium")
@@ -217,3 +217,70 @@ def look_at(picture: Path) -> tuple[int, tuple[int, ...], int]:
     row_bytes = len(raw) // int.from_bytes(data[20:24], "big")
     rows = {raw[begin : begin + row_bytes] for begin in range(0, len(raw), row_bytes)}
     return width, tuple(raw[1:4]), len(rows)  # the first pixel has no neighbours that a filter could take
+
+
+@pytest.fixture
+def findings(tmp_path, inputs):  # noqa: F811
+    """A page of each kind of finding, by its name."""
+    kinds = dict(zip(("comparison", "bisection", "history", "result"), inputs, strict=True))
+    pages = {}
+    for name, path in kinds.items():
+        (tmp_path / f"{name}.html").write_text(render_page(read_sources([path])), encoding="utf-8")
+        pages[name] = tmp_path / f"{name}.html"
+    return pages
+
+
+# What a screen reader meets, but for the names of what strangers gave: role, and how its name begins.
+TREES = {
+    "comparison": [("heading", "SLOWER"), ("image", "Change of B against A"), ("DisclosureTriangle", "SLOWER"),
+                   ("heading", "How to reproduce")],
+    "bisection": [("heading", "SLOWER"), ("heading", "The candidates in their order"), ("heading", "How to reproduce")],
+    "history": [("heading", "History of 1 series"), ("heading", "How to reproduce")],
+    "result": [("heading", "PASS"), ("heading", "Time"), ("heading", "Outputs"), ("heading", "Counters"),
+               ("heading", "How to reproduce")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_a_screen_reader_meets_the_parts_of_each_page_in_their_order(browser, findings, kind):
+    browser.open(findings[kind])
+    found = tree(browser)
+    places = []
+    for role, begin in TREES[kind]:
+        places.append(
+            next((at for at, node in enumerate(found) if node[0] == role and node[1].startswith(begin)), -1)
+        )
+    assert -1 not in places, (list(zip(TREES[kind], places, strict=True)), found)
+    assert places == sorted(places)
+    named = {"link", "button", "image", "application"}
+    assert [node for node in found if node[0] in named and not node[1]] == []
+    assert barriers(browser) == []
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_a_keyboard_reaches_tables_plots_and_what_is_folded(browser, findings, kind):
+    browser.open(findings[kind])
+    wanted = browser.run(
+        "[...document.querySelectorAll('summary, .scroll, .uplot, .tools button, pre[tabindex], a[href]')]"
+        ".filter(one => one.checkVisibility() && one.tabIndex >= 0).length"
+    )
+    seen = set()
+    for _ in range(12 * wanted + 12):
+        browser.press("Tab")
+        seen.add(browser.run(
+            "(all => all.indexOf(document.activeElement))"
+            "([...document.querySelectorAll('summary, .scroll, .uplot, .tools button, pre[tabindex], a[href]')])"
+        ))  # fmt: skip
+        if len(seen - {-1}) == wanted:
+            break
+    assert len(seen - {-1}) == wanted
+    assert wanted > 0
+
+
+def test_a_folded_part_opens_with_the_keyboard(browser, findings):
+    browser.open(findings["comparison"])
+    state = "document.querySelector('details').open"
+    before = browser.run(state)
+    browser.run("document.querySelector('summary').focus()")
+    browser.press("Enter")
+    assert browser.run(state) is not before

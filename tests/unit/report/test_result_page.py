@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 
 import pytest
@@ -85,3 +86,20 @@ def test_headings_follow_one_another(tmp_path, result):
     levels = [int(level) for level in re.findall(r"<h(\d)", page_of(tmp_path, result))]
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+
+
+def test_power_and_what_slowed_the_device_down_stand_beside_the_samples(tmp_path):
+    result = with_times([5000 + at % 7 for at in range(40)])
+    timing = dataclasses.replace(
+        result.timing,
+        power_mw=[300_000 + at for at in range(40)],
+        slowed={"software-power-cap": [10, 11, 12, 39, 99]},
+    )
+    page = page_of(tmp_path, dataclasses.replace(result, timing=timing))
+    data = json.loads(re.search(r'<script type="application/json">(.*?)</script>', page)[1])
+    assert [panel["name"] for panel in data["panels"]] == ["time", "power"]
+    words = [(step["x"], step["text"]) for step in data["steps"]]
+    assert words == [
+        (10.5, "software-power-cap"), (13.5, "no software-power-cap"), (39.5, "software-power-cap")
+    ]  # fmt: skip
+    assert "dotted: from there on the device was slowed down" in page

@@ -43,7 +43,7 @@ def time_part(result: RunResult) -> Section:
 
 def _has_course(timing: Timing) -> bool:
     """Whether there is anything to see in the order of the samples."""
-    return len(set(timing.samples_ns)) > 1 or len(set(timing.sm_clock_mhz)) > 1
+    return any(len(set(values)) > 1 for values in (timing.samples_ns, timing.sm_clock_mhz, timing.power_mw))
 
 
 def _caption(timings: Sequence[Timing]) -> str:
@@ -118,12 +118,27 @@ def _in_order(timing: Timing) -> tuple[str, Plot]:
     style = _STYLES[timing.mode]
     clocks: Sequence[float] = timing.effective_clock_mhz or [float(clock) for clock in timing.sm_clock_mhz]
     panels = [Panel("time", unit, [Curve("time", [time / divisor for time in times], style)])]
-    panels += (
-        [Panel("SM clock", "MHz", [Curve("clock", list(clocks), "clock")])] if len(set(clocks)) > 1 else []
-    )
-    return f"samples in order, {timing.kind}, {timing.mode} caches", Plot(
-        f"{timing.mode} samples", "sample", panels
-    )
+    if len(set(clocks)) > 1:
+        panels.append(Panel("SM clock", "MHz", [Curve("clock", list(clocks), "clock")]))
+    if timing.power_mw:
+        panels.append(
+            Panel("power", "W", [Curve("power", [power / 1000 for power in timing.power_mw], "power")])
+        )
+    steps = _slowed(timing)
+    marked = "; dotted: from there on the device was slowed down" if steps else ""
+    caption = f"samples in order, {timing.kind}, {timing.mode} caches{marked}"
+    return caption, Plot(f"{timing.mode} samples", "sample", panels, steps=steps)
+
+
+def _slowed(timing: Timing) -> list[tuple[int, str]]:
+    """Where a device began to be slowed down for a reason, and where it ended."""
+    found = []
+    for reason, places in timing.slowed.items():
+        there = {place for place in places if 0 <= place < len(timing.samples_ns)}
+        found += [(place, shown(reason, 60)) for place in sorted(there) if place - 1 not in there]
+        ends = sorted(place + 1 for place in there if place + 1 not in there)
+        found += [(end, f"no {shown(reason, 60)}") for end in ends if end < len(timing.samples_ns)]
+    return sorted(found)
 
 
 def _launches(result: RunResult) -> tuple[str, Table]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from replay.inspection.occupancy import occupancy
 from replay.overview.look import MAXIMUM_WINDOWS, look
 from replay.overview.model import KernelCode, Overview
 from replay.report.html.charts import bar
@@ -179,7 +181,19 @@ def _missing(overview: Overview) -> Table:
 
 def _kernels(overview: Overview) -> Table:
     table = Table(
-        ["kernel", "launches", "GPU time", "share", "grid", "block", "registers", "shared", "local", "image"]
+        [
+            "kernel",
+            "launches",
+            "GPU time",
+            "share",
+            "grid",
+            "block",
+            "registers",
+            "shared",
+            "local",
+            "occupancy, computed",
+            "image",
+        ]
     )
     # Where only some launches were timed, their sums are no shares.
     whole = all(item.timed >= item.kernel.launches for item in overview.kernels)
@@ -201,9 +215,24 @@ def _kernels(overview: Overview) -> Table:
             "" if registers is None else registers,
             size(kernel.shared_bytes + static) if kernel.shared_bytes + static else "",
             size(local) if local else "",
+            _occupancy(overview, kernel.block, registers, kernel.shared_bytes + static),
             shown(kernel.image[:8]),
         ])  # fmt: skip
     return table.without_empty()
+
+
+def _occupancy(overview: Overview, block: Sequence[int], registers: int | None, shared_bytes: int) -> str:
+    """On the device of the capture. Of the CPU driver, which has no registers, at most."""
+    environment = overview.info.environment
+    if environment is None or not environment.devices:
+        return ""
+    capability = environment.devices[0].compute_capability
+    found = occupancy(capability, math.prod(block), registers, shared_bytes)
+    if found is None:
+        return ""
+    least = "" if found.exact else "at most "
+    limit = "" if found.warps == found.most else f", {found.limit}"
+    return f"{least}{100 * found.share:.0f} %{limit}"
 
 
 def _gpu_time(item: KernelCode) -> str:
@@ -221,6 +250,13 @@ def _kernels_note(overview: Overview) -> str:
         )
         if environment is not None and environment.emulated:
             parts.append(MODELLED)
+    if environment is not None and any(
+        _occupancy(overview, item.kernel.block, None, 0) for item in overview.kernels
+    ):
+        parts.append(
+            "Occupancy is the share of the warps of a multiprocessor that fit at once, and what there is too little of "
+            "for more; it is computed for the device of the capture, not measured."
+        )
     if overview.kernels_left_out:
         parts.append(f"{overview.kernels_left_out:,} more kernels are not listed.")
     return " ".join(parts)
