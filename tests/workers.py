@@ -15,6 +15,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import BinaryIO, NoReturn, cast
@@ -150,6 +151,9 @@ def become(library: str, environment: Mapping[str, str], files: Mapping[int, int
         for number, file in apart.items():
             os.dup2(file, number)
             os.close(file)
+        # Not those of a process that captures what is printed
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+        sys.stdout, sys.stderr = (os.fdopen(at, "w", 1, "utf-8", closefd=False) for at in (1, 2))
         os.environ.clear()
         os.environ.update(environment)
         signal.signal(signal.SIGINT, signal.default_int_handler)

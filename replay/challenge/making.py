@@ -79,7 +79,7 @@ class _Making:
         touched = self._folder / "touched"
         try:
             self._progress("looking at what the captured kernels touch")
-            result = self._prover.replay(self._path, self._options.window, counters=False, touched=touched)
+            result = self._prover.replay(self._path, self._options.window, touched=touched)
             if result.placement.moved:
                 raise ReplayError("memory is elsewhere than it was captured, so what is touched is not known")
             touches = Touches.read_file(touched)
@@ -91,6 +91,8 @@ class _Making:
         finally:
             touched.unlink(missing_ok=True)
         read_bytes, written_bytes = _bytes(without(found.read, found.written)), _bytes(found.written)
+        total = None if result.counters is None else result.counters.total
+        instructions = 0 if total is None else total.counters.get("warp_instructions", 0)
         if self._options.untrusted:
             poison = without(found.written, found.read_first).astype("<u8").tobytes()
         if self._options.vary_inputs:
@@ -99,7 +101,9 @@ class _Making:
                 varied, varied_bytes = inputs.make(self._options.vary_inputs, self._progress)
             except ReplayError as error:
                 left_out.append(("inputs", f"inputs cannot be varied: {error.what}"))
-        return Challenge(poison, tuple(varied), varied_bytes, read_bytes, written_bytes, tuple(left_out))
+        return Challenge(
+            poison, tuple(varied), varied_bytes, read_bytes, written_bytes, instructions, tuple(left_out)
+        )
 
     def _accesses(self, touched: Path) -> Accesses:
         with SnapshotReader(self._path) as reader:

@@ -33,6 +33,7 @@ from replay.library.session import Session
 from replay.results.evaluation import Evaluated
 from replay.snapshot.schema import from_wire
 from replay.snapshot.windows import list_windows
+from replay.text import number
 from replay.variants.model import Variant
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ class Server:
     """Serves sessions of the snapshots `paths` at the socket `at`, which only this user can open. A context manager;
     `serve` returns after `close`.
 
-    defaults: the choices of each replay that names no others. Raises FileError, FormatError, UsageError.
+    defaults: the choices of each replay that names no others; how little is trusted is a floor for all. Raises
+    FileError, FormatError, UsageError.
     """
 
     def __init__(self, paths: Sequence[Path], at: Path, **defaults: Unpack[RunChoices]) -> None:
@@ -109,6 +111,8 @@ class Server:
                     raise UsageError("two snapshots have this name", where=name, next="rename one of them")
                 chosen: RunChoices = {**defaults, "window": window}
                 self.sessions[name] = Session(path, **chosen)
+        untrusted = defaults.get("trust") is False
+        self._least_trust = untrusted, defaults.get("vary_inputs") or int(untrusted)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._clients = threading.BoundedSemaphore(MAXIMUM_CLIENTS)
         self._listener = _listening(at)
@@ -203,9 +207,17 @@ class Server:
             if choice in choices:
                 raise UsageError("is no choice of a client", where=choice)
         # It may only say that it trusts nobody; a candidate of its own, which stays confined, is its own affair.
-        own = request["do"] == "evaluate" and choices.get("trust", False) is None
+        untrusted, least = self._least_trust
+        own = request["do"] == "evaluate" and choices.get("trust", False) is None and not untrusted
         if choices.get("trust", False) is not False and not own:
             raise UsageError("is no choice of a client", where="trust", next="leave it out, or say false")
+        given = choices.get("vary_inputs", least)
+        if least and not (isinstance(given, int) and given >= least):
+            raise UsageError(
+                f"at least {number(least, 'other input')} are tried here",
+                where="vary_inputs",
+                next="leave it out",
+            )
         for choice in _NO_PATH:
             given = str(choices.get(choice, ""))
             if os.sep in given or os.path.exists(given):

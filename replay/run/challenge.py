@@ -16,14 +16,16 @@ from replay.variants.planned import in_memory
 class Challenge:
     """poison: addresses of outputs that nothing reads before they are written, as pairs of 64-bit words, first and end.
     varied: snapshots of the same window with other inputs, and the outputs of the captured kernel for them. read_bytes,
-    written_bytes: what the captured kernels read of memory that the window does not write, and what it writes; 0 where
-    it is not known. left_out: kind of a check -> why there is none."""
+    written_bytes: what the captured kernels read of memory that the window does not write, and what it writes.
+    instructions: of PTX that their warps execute. 0 where it is not known. left_out: kind of a check -> why there is
+    none."""
 
     poison: bytes = b""
     varied: tuple[Path, ...] = ()
     varied_bytes: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
+    instructions: int = 0
     left_out: tuple[tuple[str, str], ...] = ()
 
     @contextmanager
@@ -38,6 +40,7 @@ class Challenge:
                 "varied_bytes": self.varied_bytes,
                 "read_bytes": self.read_bytes,
                 "written_bytes": self.written_bytes,
+                "instructions": self.instructions,
                 "left_out": [list(pair) for pair in self.left_out],
             }, tuple(opened)  # fmt: skip
         finally:

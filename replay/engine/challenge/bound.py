@@ -1,4 +1,5 @@
-"""The least time that a window can take: its outputs have to reach memory, and its inputs to come from there."""
+"""The least time that a window can take: its outputs have to reach memory, its inputs to come from there, and its
+instructions to be issued."""
 
 from __future__ import annotations
 
@@ -7,8 +8,12 @@ from replay.records import dataclass
 from replay.timing import clocks
 
 # CUdevice_attribute
-_MEMORY_CLOCK_KHZ, _BUS_BITS, _L2_BYTES = 36, 37, 38
-_MODELLED_LAUNCH_NS = 2000.0  # docs/cpu-driver.md, "Modelled time"
+_CLOCK_KHZ, _MULTIPROCESSORS, _MEMORY_CLOCK_KHZ, _BUS_BITS, _L2_BYTES = 13, 16, 36, 37, 38
+_ISSUED = 4  # instructions of warps in a clock, by each multiprocessor: CUDA C++ Programming Guide, since 7.0
+_FUSED = (
+    2  # instructions of PTX that may become one of the machine: a product and a sum, an address and its load
+)
+MODELLED_LAUNCH_NS = 2000.0  # docs/cpu-driver.md, "Modelled time"
 SLACK = (
     0.95  # of a bound; clocks have a step, and some devices run their memory above the clock that they tell
 )
@@ -35,12 +40,21 @@ def bound_of(
 ) -> Bound:
     """rate: of the memory. cache_bytes: what may stay in the L2 cache when the window ends and, with hot caches, be
     there when it begins. launches: of the window, in a model in which each takes a time of its own."""
-    least = _MODELLED_LAUNCH_NS if launches else 0.0  # several may overlap
+    least = MODELLED_LAUNCH_NS if launches else 0.0  # several may overlap
     written = max(written_bytes - cache_bytes, 0)
     read = read_bytes if cold else max(read_bytes - cache_bytes, 0)
     if rate <= 0:
         return Bound(least, least)
     return Bound(max(written / rate, least), max((read + written) / rate, least))
+
+
+def issue_ns(driver: Driver, device: int, instructions: int) -> float:
+    """The least time in which a device issues what so many instructions of PTX, of warps, become; 0.0 where the driver
+    does not say how fast it is."""
+    clock = driver.cuDeviceGetAttribute(_CLOCK_KHZ, device)
+    multiprocessors = driver.cuDeviceGetAttribute(_MULTIPROCESSORS, device)
+    rate = _ISSUED * max(multiprocessors, 0) * max(clock, 0) * 1e3 / 1e9
+    return instructions / _FUSED / rate if rate else 0.0
 
 
 def cache_bytes(driver: Driver, device: int, *, emulated: bool) -> int:

@@ -12,7 +12,14 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from replay.engine.challenge.bound import SLACK, bound_of, cache_bytes, memory_rate
+from replay.engine.challenge.bound import (
+    MODELLED_LAUNCH_NS,
+    SLACK,
+    bound_of,
+    cache_bytes,
+    issue_ns,
+    memory_rate,
+)
 from replay.engine.challenge.poison import Poison
 from replay.engine.challenge.varied import Varied
 from replay.engine.checking.comparing import Comparing
@@ -158,7 +165,10 @@ class Challenges:
             return
         read, written = self.request["read_bytes"], self.request["written_bytes"]
         driver, device = self._session.driver, self._session.device
-        rate = memory_rate(driver, device)
+        rate, instructions = memory_rate(driver, device), int(self.request["instructions"])
+        issued_ns = issue_ns(driver, device, instructions) + (
+            MODELLED_LAUNCH_NS if emulated and launches else 0
+        )
         for timing in (cold, hot):
             if timing is None or timing.gpu is None or not (rate or emulated):
                 continue
@@ -179,6 +189,12 @@ class Challenges:
                     "bound", f"{duration(median_ns)} is less than the {duration(found.likely_ns)} that the device "
                     f"needs to read the {number(read, 'byte')} that the captured kernels read, and write the outputs",
                     where,
+                    grave=False,
+                ))  # fmt: skip
+            elif instructions and median_ns < SLACK * issued_ns:
+                self.findings.append(TrustFinding(
+                    "bound", f"{duration(median_ns)} is less than the {duration(issued_ns)} that the device needs for "
+                    f"the {number(instructions, 'instruction')} of warps that the captured kernels execute", where,
                     grave=False,
                 ))  # fmt: skip
 

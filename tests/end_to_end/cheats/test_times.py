@@ -40,6 +40,20 @@ def test_the_bound_is_of_what_has_to_reach_memory() -> None:
     assert bound_of(0, 0, 0.0, 0, cold=True).certain_ns == 0
 
 
+def test_fewer_instructions_than_the_work_takes(judge: Judge, tmp_path: Path) -> None:
+    """A time below what the device needs to issue the captured kernel's instructions is to be looked at; a kernel that
+    finds a shorter way to the same bits is none the worse."""
+    path = write_snapshot(tmp_path / "x.rsnap", rounds=40_000)
+    (tmp_path / "short.ptx").write_text(kernel(WORK.replace("%r7, 64", "%r7, 1500")))
+    few = {"REPLAY_EMULATOR_MULTIPROCESSORS": "8"}  # as many as it has blocks
+    with replay.open(path).session(driver="emulator", trust=False, samples=2, env=few) as session:
+        honest, short = session.run(), session.run(swap={"work": tmp_path / "short.ptx"})
+    assert not honest.trust.findings
+    found = short.trust.findings[0]  # of cold caches; hot ones are the same
+    assert (found.kind, found.grave, short.holds) == ("bound", False, True)
+    assert "instructions of warps that the captured kernels execute" in found.text
+
+
 def test_the_timer_is_no_memory_of_a_kernel(judge: Judge) -> None:
     """Events are objects of the driver: a kernel has no address of one, and guessing ends the run."""
     guess = WORK + f"    mov.u64 %rd20, {X + 0x1000_0000}; st.global.u64 [%rd20], 0;\n"

@@ -16,6 +16,7 @@ from ...unit.helpers.small_snapshots import HEAD
 from ...unit.helpers.snapshot_factory import SnapshotFactory
 
 COUNT, BLOCK, ROUNDS = 1024, 128, 64
+_SETTLED = 1000  # rounds after which nothing changes any more, since |x| < 0.5, also when it is drawn anew
 X, ORDER, Y = 0x3300_0000_0000, 0x3310_0000_0000, 0x3320_0000_0000
 SLOTS = [(0, 8), (8, 8), (16, 8), (24, 4)]
 
@@ -54,25 +55,29 @@ def kernel(body: str, module: str = "", locals: str = "", name: str = "work", mo
 HONEST = kernel(WORK)
 
 
-def outputs(x: numpy.ndarray, order: numpy.ndarray) -> numpy.ndarray:
+def outputs(x: numpy.ndarray, order: numpy.ndarray, rounds: int = ROUNDS) -> numpy.ndarray:
     """As the kernel computes them."""
     found = numpy.full(len(x), 0.5, "f4")
-    for _ in range(ROUNDS):
+    for _ in range(min(rounds, _SETTLED)):
         found = (found * x[order]).astype("f4") + numpy.float32(0.5)
     return found.astype("f4")
 
 
-def write_snapshot(path: Path, *, before: str = "zeros", neighbour: bool = False) -> Path:
+def write_snapshot(
+    path: Path, *, before: str = "zeros", neighbour: bool = False, rounds: int = ROUNDS
+) -> Path:
     """before: what y holds when the window begins: "zeros", "garbage", or "outputs", as in an application that has
-    launched the kernel before. neighbour: another buffer has the outputs, too, 16 MiB behind y."""
+    launched the kernel before. neighbour: another buffer has the outputs, too, 16 MiB behind y. rounds: of the kernel's
+    loop; other than 64 with smaller x, so that its sum settles."""
     random = numpy.random.default_rng(7)
     x = random.uniform(-0.9, 0.9, COUNT).astype("f4")
     x[::4] = 0
+    x /= 1 if rounds == ROUNDS else 4
     order = random.permutation(COUNT).astype("u4")
-    after = outputs(x, order).tobytes()
+    after = outputs(x, order, rounds).tobytes()
     held = {"zeros": bytes(4 * COUNT), "outputs": after, "garbage": random.bytes(4 * COUNT)}[before]
     factory = SnapshotFactory()
-    factory.set_up(HONEST.encode(), "work")
+    factory.set_up(HONEST.replace("%r7, 64", f"%r7, {rounds}").encode(), "work")
     ranges = [
         factory.range(X, x.tobytes(), x.tobytes()),
         factory.range(ORDER, order.tobytes(), order.tobytes()),

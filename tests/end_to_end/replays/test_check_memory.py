@@ -17,7 +17,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def racing(replay):
-    replay.capture("--kernel", "running_sums", application=replay.application("missing_barrier"))
+    replay.capture(
+        "--kernel", "running_sums", "--launch", "1-2", application=replay.application("missing_barrier")
+    )
     return "x.rsnap"
 
 

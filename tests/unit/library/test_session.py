@@ -275,6 +275,25 @@ def test_clients_are_served(
         assert client.run("increment.rsnap", timing=False)["timing"] is None
 
 
+def test_a_request_cannot_ask_for_less_distrust(
+    increment_snapshot: Path, emulator: str, tmp_path: Path
+) -> None:
+    with Server([increment_snapshot], tmp_path / "s", driver=emulator, trust=False, vary_inputs=2) as running:
+        thread = threading.Thread(target=running.serve)
+        thread.start()
+        with Client(tmp_path / "s") as client:
+            for given in (1, 0, None, "2"):
+                with pytest.raises(replay.errors.UsageError, match="at least 2 other inputs are tried here"):
+                    client.run("increment.rsnap", vary_inputs=given)
+            for trust in (None, True):
+                with pytest.raises(replay.errors.UsageError, match="no choice of a client"):
+                    client.evaluate("increment.rsnap", increment_snapshot, trust=trust)
+            found = client.run("increment.rsnap", timing=False, vary_inputs=3, trust=False)
+            assert found["verification"]["verdict"] == "match"
+            assert found["trust"] is not None
+    thread.join(30)
+
+
 def framed(value: object) -> bytes:
     body: bytes = msgpack.packb(value)
     return struct.pack(">I", len(body)) + body
