@@ -47,7 +47,7 @@ TREES = {
     ),
     "emulator/exec": Tree(
         layers=(
-            "interface", "sampling", "program", "warp", "block", "access", "operations", "control", "copies",
+            "interface", "sampling", "program", "warp", "check", "block", "access", "operations", "control", "copies",
             "tensor_memory", "textures", "launch", "lowered", "lowering", "decode", "module",
         ),
         data=("ptx",),

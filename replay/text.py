@@ -297,7 +297,7 @@ def flow(line: str, screen: Screen) -> str:
         initial_indent=indent,
         subsequent_indent=indent + "  ",
         break_on_hyphens=False,
-        break_long_words=screen.is_terminal,
+        break_long_words=False,  # a path that is whole can be copied
     ).replace(NO_BREAK, " ")
 
 
@@ -318,7 +318,7 @@ def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
             with_units(value),
             max(NARROWEST, screen.width - indent),
             break_on_hyphens=False,
-            break_long_words=screen.is_terminal,
+            break_long_words=False,  # a path that is whole can be copied
         )
         lines.append(f"  {name:<{indent - 2}}{wrapped[0] if wrapped else ''}")
         lines += [" " * indent + line for line in wrapped[1:]]

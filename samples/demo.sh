@@ -47,6 +47,12 @@ if python -I -c 'import sys; from replay.drivers import find_driver; sys.exit(no
   show replay bisect "$folder/vector_add.rsnap" --over "list=$folder/builds.txt" -o "$folder/bisect.json" | tee "$folder/bisect.txt"
   grep -q '^first bad: .*BUILD=6' "$folder/bisect.txt"
   show replay report "$folder/compare.json" "$folder/bisect.json" -o "$folder/page.html"
+  # What no replay shows: outputs that match all the same.
+  replay capture --kernel running_sums --launch 1 -o "$folder/sums.rsnap" -- "$folder/missing_barrier" >/dev/null
+  found=0
+  show replay check-memory "$folder/sums.rsnap" -q | tee "$folder/race.txt" || found=$?
+  test "$found" = 1
+  grep -q 'missing_barrier.cu:14.*missing_barrier.cu:17' "$folder/race.txt"
   printf '\nA page of it, to be opened in a browser: %s\n' "$folder/page.html"
 fi
 printf '\nBoth replayed, outputs match. The snapshots are in %s.\n' "$folder"

@@ -36,7 +36,12 @@ static void note_matches(struct call *call) {
                call->kernel->name);
 }
 
-// Of the launches of a kernel in a window the first bears its name.
+// Of the launches of a kernel in a window the first bears its name. That of an enumerated one is in no other
+// record.
+static bool is_to_be_named(const struct call *call) {
+  return call->ordinal != 0 || (call->kernel != NULL && call->kernel->is_enumerated);
+}
+
 static bool is_first_in_window(const struct call *call) {
   return call->function->effect == EFFECT_GRAPH_LAUNCH ||
          atomic_load_explicit(&call->kernel->described_window, memory_order_relaxed) != call->window;
@@ -44,7 +49,7 @@ static bool is_first_in_window(const struct call *call) {
 
 // False: it was not written, and the call is not recorded.
 static bool write_enter(struct call *call) {
-  if (call->ordinal != 0 && is_first_in_window(call))
+  if (is_to_be_named(call) && is_first_in_window(call))
     note_matches(call);
   if (current_mode() == MODE_OPEN && call->function->unsupported[0] != '\0')
     write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s", call->function->symbol,

@@ -31,7 +31,8 @@ bool launch_matters(struct thread *thread, uint64_t handle) {
   return state == KERNEL_NEW || (state == KERNEL_MATCHES && !launch_is_outside());
 }
 
-static void remember_kernel(uint64_t handle, uint64_t owner, const char *name, bool is_kernel) {
+static void remember_kernel(uint64_t handle, uint64_t owner, const char *name, bool is_kernel,
+                            bool is_enumerated) {
   if (handle <= DEAD_HANDLE)
     return;
   uint64_t context = is_kernel ? 0 : current_context();
@@ -47,7 +48,7 @@ static void remember_kernel(uint64_t handle, uint64_t owner, const char *name, b
   struct kernel *kernel = known == NULL ? calloc(1, sizeof *kernel) : NULL;
   char *copy = kernel != NULL ? strdup(name) : NULL;
   if (copy != NULL) {
-    *kernel = (struct kernel){handle, owner, context, copy, is_kernel, .parameter_count = -1};
+    *kernel = (struct kernel){handle, owner, context, copy, is_kernel, is_enumerated, .parameter_count = -1};
   }
   if (copy == NULL || !add_handle(&table, handle, kernel)) {
     free(copy);
@@ -91,7 +92,7 @@ struct kernel *kernel_of_handle(uint64_t handle) {
     bool is_kernel;
     const char *name = name_from_driver(handle, &is_kernel);
     // Remembered without a name as well, so that the driver is not asked at every launch.
-    remember_kernel(handle, 0, name != NULL ? name : "", is_kernel);
+    remember_kernel(handle, 0, name != NULL ? name : "", is_kernel, false);
     row = find_handle(&table, handle);
   }
   return row != NULL ? row->object : &unknown_kernel;
@@ -233,7 +234,7 @@ static void remember_enumerated(const struct call *call, bool is_kernel) {
     bool unused;
     const char *name = handles[n] != 0 ? name_from_driver(handles[n], &unused) : NULL;
     if (name != NULL)
-      remember_kernel(handles[n], arguments[2], name, is_kernel);
+      remember_kernel(handles[n], arguments[2], name, is_kernel, true);
   }
 }
 
@@ -251,8 +252,8 @@ void note_kernels(const struct call *call) {
     remember_enumerated(call, is_kernel);
   } else if (position_of_handle(function, HANDLE_CUkernel) == 1) {
     struct kernel *kernel = kernel_of_handle(call->arguments[1]);
-    remember_kernel(handle_given_out(call), kernel->owner, kernel->name, is_kernel);
+    remember_kernel(handle_given_out(call), kernel->owner, kernel->name, is_kernel, false);
   } else {
-    remember_kernel(handle_given_out(call), call->arguments[1], pointer_argument(call, 2), is_kernel);
+    remember_kernel(handle_given_out(call), call->arguments[1], pointer_argument(call, 2), is_kernel, false);
   }
 }

@@ -15,8 +15,9 @@ enum { KERNEL_NEW, KERNEL_MATCHES, KERNEL_OTHER };
 
 struct kernel {
   uint64_t handle, owner, context;
-  char *name;     // "" when unknown
-  bool is_kernel; // CUkernel, not CUfunction
+  char *name;         // "" when unknown
+  bool is_kernel;     // CUkernel, not CUfunction
+  bool is_enumerated; // no recorded call has its name
   bool layout_asked;
   uint64_t variables_context; // the last context in which its module's variables were wanted
   // The last windows that have its name and attributes, and its layout. Set when the record that holds them

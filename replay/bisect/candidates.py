@@ -2,6 +2,7 @@
 
 ptxas=12.6..13.0          every version from one to the other, on this machine or offered by the package index
 ptxas=12.6,12.8,13.0      these
+tileiras=13.1..13.5       likewise
 driver=DIR,DIR,...        module=FILE,FILE,...        jit=opt-level=0..4
 list=FILE                 a variant in each line, the good end first
 exec=COMMAND              with --candidates: the command is run for each, its status says good or bad
@@ -17,16 +18,17 @@ from pathlib import Path
 from replay.errors import UsageError
 from replay.reading import read_file
 from replay.text import number
+from replay.variants.model import Variant
 
-# Of ptxas, oldest first, of these major versions of CUDA: on this machine, and those that can be fetched
-Versions = Callable[[range], list[str]]
+# Of an assembler, oldest first, of these major versions of CUDA: on this machine, and those that can be fetched
+Versions = Callable[[str, range], list[str]]
 MAXIMUM_CANDIDATES = 10_000
 MAXIMUM_LIST_BYTES = 1 << 20
-KINDS = ("ptxas", "driver", "module", "jit", "list", "exec")
+KINDS = (*Variant.ASSEMBLERS, "driver", "module", "jit", "list", "exec")
 _FIRST_MAJOR, _LAST_MAJOR = 11, 99  # before 11.7 there are no wheels
 _SPELLINGS = (
-    "ptxas=12.6..13.0", "ptxas=12.6,13.0", "driver=DIR,DIR", "module=FILE,FILE", "jit=opt-level=0..4", "list=FILE",
-    "exec=COMMAND",
+    "ptxas=12.6..13.0", "ptxas=12.6,13.0", "tileiras=13.1..13.5", "driver=DIR,DIR", "module=FILE,FILE",
+    "jit=opt-level=0..4", "list=FILE", "exec=COMMAND",
 )  # fmt: skip
 _ALSO = {"swap": "module"}  # as a variant calls it
 # As variants, these are read with ":" or a blank after the kind, too.
@@ -44,9 +46,9 @@ class Candidate:
 
 
 def candidates(
-    over: str, versions: Versions = lambda majors: [], given: str = ""
+    over: str, versions: Versions = lambda name, majors: [], given: str = ""
 ) -> tuple[str, list[Candidate]]:
-    """The kind, and the candidates in order. versions: of ptxas that there are. given: `--candidates`.
+    """The kind, and the candidates in order. versions: of an assembler that there are. given: `--candidates`.
 
     Raises UsageError when there are fewer than two.
     """
@@ -75,36 +77,40 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def _ptxas(text: str, versions: Versions, given: str) -> list[Candidate]:
-    matched = _RANGE.fullmatch(text)
-    if matched is None:
-        chosen = _split(text)
-    else:
-        low, high = (version_key(end) for end in matched.groups())
-        if not low or not high:
-            raise UsageError(
-                f"{text!r} is no range of versions", where="--over ptxas", next="write 12.6..13.0"
-            )
-        if not _FIRST_MAJOR <= low[0] <= high[0] <= _LAST_MAJOR:
-            raise UsageError(
-                f"{text!r} is no range of versions",
-                where="--over ptxas",
-                next="write the older one first: 12.6..13.0",
-            )
-        known = versions(range(low[0], high[0] + 1))
-        # 12.6 begins with 12.6.0 and ends with the last 12.6.
-        chosen = [
-            version
-            for version in known
-            if low <= version_key(version) and version_key(version)[: len(high)] <= high
-        ]
-        if len(chosen) < 2:
-            raise UsageError(
-                f"{number(len(chosen), 'version')} from {matched[1]} to {matched[2]}",
-                where="--over ptxas",
-                next=f"there are {', '.join(known) or 'none'}; name others one by one, and they are fetched",
-            )
-    return [Candidate(f"ptxas {version}", f"ptxas={version}") for version in chosen]
+def _assembler(name: str) -> Callable[[str, Versions, str], list[Candidate]]:
+    def make(text: str, versions: Versions, given: str) -> list[Candidate]:
+        matched = _RANGE.fullmatch(text)
+        chosen = _split(text) if matched is None else _in_range(name, matched, versions)
+        return [Candidate(f"{name} {version}", f"{name}={_quoted(version)}") for version in chosen]
+
+    return make
+
+
+def _in_range(name: str, matched: re.Match[str], versions: Versions) -> list[str]:
+    where = f"--over {name}"
+    low, high = (version_key(end) for end in matched.groups())
+    if not low or not high:
+        raise UsageError(f"{matched[0]!r} is no range of versions", where=where, next="write 12.6..13.0")
+    if not _FIRST_MAJOR <= low[0] <= high[0] <= _LAST_MAJOR:
+        raise UsageError(
+            f"{matched[0]!r} is no range of versions",
+            where=where,
+            next="write the older one first: 12.6..13.0",
+        )
+    known = versions(name, range(low[0], high[0] + 1))
+    # 12.6 begins with 12.6.0 and ends with the last 12.6.
+    chosen = [
+        version
+        for version in known
+        if low <= version_key(version) and version_key(version)[: len(high)] <= high
+    ]
+    if len(chosen) < 2:
+        raise UsageError(
+            f"{number(len(chosen), 'version')} from {matched[1]} to {matched[2]}",
+            where=where,
+            next=f"there are {', '.join(known) or 'none'}; name others one by one, and they are fetched",
+        )
+    return chosen
 
 
 def _each(key: str) -> Callable[[str, Versions, str], list[Candidate]]:
@@ -159,7 +165,7 @@ def _quoted(text: str) -> str:
 
 
 _KINDS: dict[str, Callable[[str, Versions, str], list[Candidate]]] = {
-    "ptxas": _ptxas,
+    **{name: _assembler(name) for name in Variant.ASSEMBLERS},
     "driver": _each("driver"),
     "module": _each("swap"),
     "jit": _jit,

@@ -20,7 +20,7 @@ from replay.results.comparison import ComparedKernel
 from replay.results.run.variant import VariantFacts
 from replay.results.schema import RunResult
 from replay.run.parent import RunOptions, run_snapshot
-from replay.variants.compilers.ptxas import CacheError
+from replay.variants.assemblers.wheels import CacheError
 from replay.variants.model import parse
 
 COMMAND_VARIABLE = "REPLAY_CANDIDATE"

@@ -16,6 +16,7 @@ from replay.compare.rounds import Observation, RoundLimits, Rounds, is_exact, ta
 from replay.compare.verdict import Verdict
 from replay.errors import EngineError, ReplayError
 from replay.results.bisection import Step
+from replay.text import number
 
 WHOLE_STEP = 0.7  # of the change between the ends; less, and there is another step
 MAXIMUM_STEPS = 8
@@ -281,7 +282,7 @@ class _Timed(_Work):
                 saved.append([last.a.time_ns, last.b.time_ns, float(last.a.exact and last.b.exact)])
                 self.progress.rounds += 1
                 self.save()
-            self.say(f"{what}: {len(rounds.rounds)} rounds")
+            self.say(f"{what}: {number(len(rounds.rounds), 'round')}")
 
         taken = take_rounds(side(good, 0), side(bad, 1), self.limits, progress=follow)
         if taken.judgement.verdict is Verdict.WRONG:

@@ -23,7 +23,8 @@ from replay.report.streams import output
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
-# group -> name -> one line for `replay --help`, in the order in which help shows them; the module is replay.cli.NAME
+# group -> name -> one line for `replay --help`, in the order in which help shows them; the module is
+# replay.cli.NAME, with _ for -
 GROUPS: dict[str, dict[str, str]] = {
     "Capture": {
         "capture": "Run an application and write the launches asked for into a snapshot.",
@@ -40,6 +41,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Replay": {
         "run": "Replay a snapshot in a fresh process, check its outputs and time it.",
+        "check-memory": "Find races and other faults of a snapshot's kernels, without a GPU.",
         "mcp": "Serve tools for agents: look into snapshots of a folder, and replay them.",
         "serve": "Keep snapshots warm, and replay candidates that come through a socket.",
     },

@@ -58,8 +58,8 @@ def bisect(
         str,
         option(
             "KIND=...",
-            "ptxas=12.6..13.0, driver=DIR,..., module=FILE,..., jit=opt-level=0..4, list=FILE, exec=COMMAND; "
-            "the good end first.",
+            "ptxas=12.6..13.0, tileiras=13.1..13.5, driver=DIR,..., module=FILE,..., jit=opt-level=0..4, list=FILE, "
+            "exec=COMMAND; the good end first.",
         ),
     ] = "",
     symptom: Annotated[
@@ -72,7 +72,7 @@ def bisect(
     driver: ReplayDriver = None,
     state: StateFile = None,
     offline: Annotated[
-        bool, flag("--offline", "Of a range of ptxas, only the versions on this machine.")
+        bool, flag("--offline", "Of a range of versions, only those on this machine.")
     ] = False,
     quick: Quick = False,
     timeout: Timeout = DEFAULT_TIMEOUT,

@@ -99,10 +99,11 @@ class LazyGroup(PlainValues, TyperGroup):
         summary = COMMANDS[cmd_name]
         if self._listing:
             return TyperCommand(cmd_name, help=summary, short_help=summary)
-        module = import_module(f"replay.cli.{cmd_name}")
+        name = cmd_name.replace("-", "_")
+        module = import_module(f"replay.cli.{name}")
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         app.command(cmd_name, cls=ReplayCommand, context_settings=getattr(module, "CONTEXT", None))(
-            getattr(module, cmd_name)
+            getattr(module, name)
         )
         command: Any = typer.main.get_command(app)
         command.groups = getattr(module, "OPTIONS", {})

@@ -39,7 +39,7 @@ OPTIONS = {
     "Timing": (
         "samples", "quick", "rigorous", "timing", "caches", "serialize", "profile", "counters", "expand_graphs",
     ),
-    "Variants": ("swap", "ptxas", "jit", "grid", "block", "shared"),
+    "Variants": ("swap", "ptxas", "tileiras", "jit", "grid", "block", "shared"),
     "Placement": (
         "driver", "device", "window", "relocate", "placement", "memory_limit", "timeout", "trust",
     ),
@@ -136,6 +136,9 @@ def run(
         list[str] | None, option("KERNEL=FILE", "Take a kernel from this cubin, PTX, fat binary or .cu.")
     ] = None,
     ptxas: Annotated[str, option("VERSION|PATH", "Assemble the PTX of the kernels with this ptxas.")] = "",
+    tileiras: Annotated[
+        str, option("VERSION|PATH", "Assemble the Tile IR of the kernels with this tileiras.")
+    ] = "",
     jit: Annotated[
         list[str] | None,
         option("OPTION=VALUE,...", "Options of the driver's PTX compiler, as opt-level=2,lineinfo."),
@@ -189,7 +192,8 @@ def run(
         counters=counters, shift=shift, relocate=relocate, dtypes=[_dtype(text) for text in dtype or ()],
         tolerance=tolerance, save_outputs=save_outputs, save_all=save_all, logs=logs, window=window,
         memory_limit_bytes=None if memory_limit is None else parse_size(memory_limit, "--memory-limit"),
-        swap=swap or (), ptxas=ptxas, jit=jit or (), grid=grid or (), block=block or (), shared=shared or (),
+        swap=swap or (), ptxas=ptxas, tileiras=tileiras, jit=jit or (), grid=grid or (), block=block or (),
+        shared=shared or (),
     )  # fmt: skip
     if dry_run:
         return _look(snapshot, options, json=json, quiet=quiet)

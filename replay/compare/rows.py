@@ -144,7 +144,7 @@ def observation(result: RunResult) -> Observation:
         raise UsageError(
             "was replayed without timing", where=result.snapshot.file, next="replay it without --no-timing"
         )
-    times = timing.gpu_time_ns or timing.host_time_ns
+    times = timing.samples_ns
     low_ns, time_ns, high_ns = (quantile(sorted(times), fraction) for fraction in (0.25, 0.5, 0.75))
     wrong = doubt = ""
     what = "outputs differ from the captured ones"

@@ -23,7 +23,6 @@ from replay.variants.kernels import find_kernel
 from replay.variants.model import Variant, parse
 
 MAXIMUM_IMAGE_BYTES = 256 << 20
-_VERSION = re.compile(r"\d{2}(\.\d{1,3}){0,2}")
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def _kernels_of(path: Path, variant: Variant) -> Iterator[tuple[str, Code]]:
         image = swapped.get(key) or BuiltImage(_captured(path, kernel.image) or b"", path.name)
         if not image.data:
             continue
-        if variant.ptxas:
+        if variant.assemblers:
             if image.digest not in assembled:
                 assembled[image.digest] = _assembled(image, variant, architecture)
             image = assembled[image.digest]
@@ -179,21 +178,26 @@ def _only(image: bytes) -> str:
 
 
 def _assembled(image: BuiltImage, variant: Variant, architecture: int | None) -> BuiltImage:
-    from replay.variants.compilers.ptxas import assemble, installed
+    from replay.variants.assemblers import assemble_with
+    from replay.variants.assemblers.tools import ASSEMBLERS, installed, is_version, newest_of
 
-    if not _VERSION.fullmatch(variant.ptxas):
-        raise EngineError(
-            "a compiler is run for a report only by its version, not by a path", where=variant.ptxas
-        )
-    parts = variant.ptxas.split(".")
-    tool = next((tool for tool in installed() if tool.version.split(".")[: len(parts)] == parts), None)
-    if tool is None:
-        raise EngineError(f"ptxas {variant.ptxas} is not on this machine")
     sm = architecture or max((_number(module.target) for module in images.read_image(image.data)), default=0)
-    texts = image.ptx(sm)
-    if len(texts) != 1:
-        raise EngineError(f"{len(texts)} PTX modules in the image", where=image.source)
-    return assemble(tool, texts[0], image.source, sm, variant.jit)
+    for name, choice in variant.assemblers.items():
+        kind = ASSEMBLERS[name]
+        modules = image.sources(kind.kind, sm)
+        if not modules:
+            continue
+        if not is_version(choice):
+            raise EngineError(
+                "a compiler is run for a report only by its version, not by a path", where=choice
+            )
+        tool = newest_of(installed(kind), choice)
+        if tool is None:
+            raise EngineError(f"{name} {choice} is not on this machine")
+        if len(modules) != 1:
+            raise EngineError(f"{len(modules)} modules of {kind.takes} in the image", where=image.source)
+        return assemble_with(kind, tool, modules[0], image.source, sm, variant.jit)
+    raise EngineError("nothing in the image that a chosen assembler takes", where=image.source)
 
 
 def _architecture(capability: object) -> int | None:

@@ -208,19 +208,20 @@ def cpu_driver(choice: str | None) -> Iterator[Finding]:
 
 
 def compilers(choice: str | None) -> Iterator[Finding]:
-    """What --swap and --ptxas can use."""
-    from replay.variants.compilers.ptxas import broken, installed
+    """What --swap, --ptxas and --tileiras can use."""
+    from replay.variants.assemblers.tools import ASSEMBLERS, broken, installed
     from replay.variants.compilers.toolkits import find_tools
 
-    versions = [tool.version for tool in installed()]
-    if versions:
-        yield ok("compilers", f"ptxas {', '.join(versions)}")
-    else:
-        yield note("compilers", "no ptxas", "--ptxas VERSION fetches one; or install a CUDA toolkit")
-    for path in broken():
+    for name, kind in ASSEMBLERS.items():
+        versions = [tool.version for tool in installed(kind)]
+        if versions:
+            yield ok("compilers", f"{name} {', '.join(versions)}")
+        else:
+            yield note("compilers", f"no {name}", f"--{name} VERSION fetches one; or install a CUDA toolkit")
+    for path in (path for kind in ASSEMBLERS.values() for path in broken(kind)):
         yield problem(
             "compilers",
-            f"{path} does not answer as a ptxas does: it is cut short, or of another kind of machine",
+            f"{path} does not answer as {path.name} does: it is cut short, or of another kind of machine",
             f"rm -r {shlex.quote(str(path.parent))}; it is fetched again when it is needed",
         )
     nvcc = find_tools("nvcc")
@@ -234,9 +235,9 @@ def compilers(choice: str | None) -> Iterator[Finding]:
 
 def disk(choice: str | None) -> Iterator[Finding]:
     """Room for captures here, for temporary files, and for compilers that are fetched."""
-    from replay.variants.compilers.ptxas import cache_folder
+    from replay.variants.assemblers.tools import PTXAS, cache_folder
 
-    cache = next((parent for parent in cache_folder().parents if parent.is_dir()), Path("/"))
+    cache = next((parent for parent in cache_folder(PTXAS).parents if parent.is_dir()), Path("/"))
     places = {Path.cwd(): "here", Path(tempfile.gettempdir()): "temporary files", cache: "fetched compilers"}
     for folder, name in places.items():
         free = shutil.disk_usage(folder).free

@@ -240,6 +240,7 @@ def _confine(driver: Driver, request: dict[str, Any], messages: Messages) -> Non
     for name in (
         SETTING,
         "REPLAY_EMULATOR_TOUCHED",
+        "REPLAY_EMULATOR_FINDINGS",
         "CUDA_LOG_FILE",
     ):  # files that the driver writes for the user, who named them
         if path := os.environ.get(name):

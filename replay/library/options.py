@@ -25,12 +25,13 @@ Shape = int | tuple[int, ...] | str
 
 
 class VariantChoices(TypedDict, total=False):
-    """What is changed from the application. swap: kernel -> file with another one, or texts as after `--swap`. ptxas:
-    a version or a path. jit: option -> value. grid, block: numbers, or kernel -> numbers. shared: bytes of dynamic
-    shared memory, or kernel -> bytes. env: variables of the process that replays."""
+    """What is changed from the application. swap: kernel -> file with another one, or texts as after `--swap`. ptxas,
+    tileiras: a version or a path. jit: option -> value. grid, block: numbers, or kernel -> numbers. shared: bytes of
+    dynamic shared memory, or kernel -> bytes. env: variables of the process that replays."""
 
     swap: Mapping[str, PathLike] | Iterable[str] | str
     ptxas: str
+    tileiras: str
     jit: Mapping[str, object] | Iterable[str] | str
     grid: Mapping[str, Shape] | Iterable[str] | Shape
     block: Mapping[str, Shape] | Iterable[str] | Shape
@@ -89,7 +90,7 @@ SIDE_NAMES = (*VARIANT_NAMES, *("driver", "device"))
 _OPTIONAL = type(None)
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("driver",), (str, _OPTIONAL)),
-    **dict.fromkeys(("tolerance", "caches", "ptxas"), (str,)),
+    **dict.fromkeys(("tolerance", "caches", *Variant.ASSEMBLERS), (str,)),
     **dict.fromkeys(("samples", "memory_limit_bytes", "window", "vary_inputs"), (int, _OPTIONAL)),
     "device": (int,),
     "timeout_s": (int, float),
@@ -203,6 +204,7 @@ def variant_of(given: Side) -> Variant:
         device=given.get("device"),
         swap=_texts(given.get("swap")),
         ptxas=given.get("ptxas", ""),
+        tileiras=given.get("tileiras", ""),
         jit=_texts(given.get("jit")),
         grid=_texts(given.get("grid")),
         block=_texts(given.get("block")),

@@ -137,12 +137,11 @@ class Result(Found[RunResult]):
     def time(self) -> TimeSummary:
         """Of the window, with cold caches where it was timed so, else with hot ones; on the GPU where events told it.
         Raises UsageError where it was not timed."""
-        timing = self.data.timing or self.data.hot
-        if timing is None:
+        if not self.data.timings:
             notes = "; ".join(note for note in self.data.notes if note.startswith("not timed"))
             where, next_ = self.data.snapshot.file, notes or "replay it with timing=True"
             raise UsageError("the replay has no time", where=where, next=next_)
-        return timing.gpu or timing.host
+        return self.data.timings[0].summary
 
     @property
     def modelled(self) -> bool:

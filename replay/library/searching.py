@@ -64,7 +64,7 @@ def bisect(
         raise UsageError("no candidates", next="name them with --over, e.g. --over ptxas=12.6..13.0")
     begin_s = time.monotonic()
     notes: list[str] = []
-    kind, found = candidates(over, lambda majors: _versions(majors, offline, notes), given)
+    kind, found = candidates(over, lambda name, majors: _versions(name, majors, offline, notes), given)
     if (kind == "exec") != (snapshot is None):
         raise UsageError("exec takes no snapshot" if snapshot else f"{kind} needs a snapshot", where="--over")
     if snapshot is not None:
@@ -139,7 +139,7 @@ def bisect(
         notes=notes,
         wall_s=round(time.monotonic() - begin_s, 3),
         device="" if first is None else first.device.name,
-        driver="" if first is None else first.driver.library,
+        driver="" if first is None else first.driver.choice,
         driver_version=0 if first is None else first.driver.version,
         ended="" if ended is None else str(ended),
         command=list(command),
@@ -152,17 +152,17 @@ def bisect(
 
 
 def _time_of(result: RunResult) -> float | None:
-    timing = result.timing or result.hot
-    return None if timing is None else (timing.gpu or timing.host).median_ns
+    return result.timings[0].summary.median_ns if result.timings else None
 
 
-def _versions(majors: range, offline: bool, notes: list[str]) -> list[str]:
-    """Of ptxas: what is on this machine, and unless offline what the package index offers."""
-    from replay.variants.compilers.package_index import offered
-    from replay.variants.compilers.ptxas import cache_folder, installed
+def _versions(name: str, majors: range, offline: bool, notes: list[str]) -> list[str]:
+    """Of an assembler: what is on this machine, and unless offline what the package index offers."""
+    from replay.variants.assemblers.package_index import offered
+    from replay.variants.assemblers.tools import ASSEMBLERS, cache_folder, installed
 
-    here = {tool.version for tool in installed()}
-    offer = None if offline else offered(majors, cache_folder())
+    kind = ASSEMBLERS[name]
+    here = {tool.version for tool in installed(kind)}
+    offer = None if offline else offered(kind, majors, cache_folder(kind))
     if offer is not None and offer.problem:
         notes.append(f"{offer.problem}; the versions on this machine are searched as well")
         print(f"replay: {notes[-1]}", file=sys.stderr)

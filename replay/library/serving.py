@@ -34,6 +34,7 @@ from replay.results.evaluation import Evaluated
 from replay.snapshot.schema import from_wire
 from replay.snapshot.windows import list_windows
 from replay.text import number
+from replay.variants.model import Variant
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -48,7 +49,7 @@ _NAMES = "surrogateescape"  # a name of a file may be no UTF-8
 # What a client may not say for the server's user: where files are written, that the worker is not confined, and what
 # would run before it is (`env` has LD_PRELOAD; a driver or an assembler by its path).
 _REFUSED = ("window", "save_outputs", "save_all", "logs", "profile", "shift", "env", "progress")
-_NO_PATH = ("driver", "ptxas")
+_NO_PATH = ("driver", *Variant.ASSEMBLERS)
 
 
 _Answer = queue.SimpleQueue[dict[str, Any]]

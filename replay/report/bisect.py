@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from replay.results.bisection import BisectedCandidate, Bisection, Step
 from replay.text import MODELLED, Column, Screen, flow, heading, number, percent, shown, table
@@ -153,7 +153,8 @@ def _columns(result: Bisection) -> list[Column]:
         Column("against good" if result.symptom == "slower" else "shows it", "right"),
         Column("interval of 95 %", "right", if_filled=True, spare=True),
         Column("first bad?", "right"),
-        Column(""),
+        Column("", if_filled=True, spare=True),
+        Column("", if_filled=True),
     ]
 
 
@@ -161,19 +162,20 @@ def _rows(result: Bisection, screen: Screen) -> Iterator[list[str]]:
     bad = {step.first_bad for step in result.steps}
     labels = short([item.label for item in result.candidates])
     rows = zip(labels, result.candidates, strict=True)
-    labels = [" ".join(filter(None, (label, item.date, item.subject))) for label, item in rows]
+    names = [" ".join(filter(None, (label, item.date, item.subject))) for label, item in rows]
     for at, item in enumerate(result.candidates[: screen.most(SHOWN_CANDIDATES)]):
         if not result.steps:
-            yield ["", shown(labels[at], 200), *made_of(item), said(item, at, result)]
+            yield ["", shown(names[at], 200), *made_of(item), said(item, at, labels)]
             continue
         yield [
             ">" if at in bad else "",
-            shown(labels[at], 200),
+            shown(names[at], 200),
             str(len(item.observations)) if item.observations else "",
             seen(item, result.symptom),
             "" if item.low is None or item.high is None else f"{percent(item.low)} .. {percent(item.high)}",
             f"{100 * item.probability:.1f} %" if item.probability >= 0.0005 else "",
-            said(item, at, result) or "#" * round(item.probability * _BAR),
+            "#" * round(item.probability * _BAR),
+            said(item, at, labels),
         ]
 
 
@@ -195,9 +197,10 @@ def seen(item: BisectedCandidate, symptom: str) -> str:
     return percent(math.exp(mean))
 
 
-def said(item: BisectedCandidate, at: int, result: Bisection) -> str:
+def said(item: BisectedCandidate, at: int, labels: Sequence[str]) -> str:
+    """Why it was not observed itself. labels: of all candidates."""
     if item.skipped:
         return f"skipped: {shown(item.skipped, 120)}"
     if item.group != at:
-        return f"same code as {shown(result.candidates[item.group].label, 60)}"
+        return f"same code as {shown(labels[item.group], 60)}"
     return ""

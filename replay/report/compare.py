@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from replay.report.pictures import interval
+from replay.report.pictures import cell, interval
 from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
 from replay.text import (
     ALL_ROWS,
@@ -88,20 +88,19 @@ def changed_first(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
     return sorted(rows, key=place)
 
 
-def _axis(rows: Sequence[ComparedRow], minimum_effect: float) -> float:
-    """How far the picture of the intervals reaches on both sides of no change. One row that is far off does not make
-    all others flat."""
+def _axis(rows: Sequence[ComparedRow], minimum_effect: float) -> tuple[float, float]:
+    """Ratios at the ends of the picture of the intervals: as far on both sides of no change, as far as there is time to
+    save. One row that is far off does not make all others flat."""
     ends = sorted(
         max(abs(row.low - 1), abs(row.high - 1))
         for row in rows
         if row.low is not None and row.high is not None
     )
-    if not ends:
-        return 0.0
-    return max(2 * minimum_effect, min(ends[-1], 3 * ends[len(ends) // 2]))
+    reach = max(2 * minimum_effect, min(ends[-1], 3 * ends[len(ends) // 2])) if ends else 0.0
+    return 1 - min(reach, 1.0), 1 + reach
 
 
-def _columns(result: Comparison, axis: float, screen: Screen) -> list[Column]:
+def _columns(result: Comparison, axis: tuple[float, float], screen: Screen) -> list[Column]:
     cycles = (
         [Column("cycles A", "right"), Column("B", "right"), Column("B / A", "right")]
         if _shows_cycles(result, screen)
@@ -120,18 +119,22 @@ def _columns(result: Comparison, axis: float, screen: Screen) -> list[Column]:
     ]
 
 
-def _axis_title(axis: float) -> str:
-    """Its ends and its middle, each above its place."""
-    digits = 0 if axis >= 0.1 else 1
-    low, high = percent(1 - axis, digits), percent(1 + axis, digits)
-    return low + "0".center(_PICTURE)[len(low) : _PICTURE - len(high)] + high
+def _axis_title(axis: tuple[float, float]) -> str:
+    """Its ends and no change, each above its place."""
+    if axis[0] == axis[1]:
+        return ""
+    digits = 0 if axis[1] >= 1.1 else 1
+    low, high = (percent(end, digits) for end in axis)
+    place = cell(1.0, axis, _PICTURE)
+    zero = "0" if len(low) < place < _PICTURE - len(high) - 1 else ""
+    return (low.ljust(place) + zero).ljust(_PICTURE - len(high)) + high
 
 
-def _picture(row: ComparedRow, axis: float, minimum_effect: float, screen: Screen) -> str:
+def _picture(row: ComparedRow, axis: tuple[float, float], minimum_effect: float, screen: Screen) -> str:
     if row.ratio is None or row.low is None or row.high is None:
         return ""
     marks = [1.0, 1 - minimum_effect, 1 + minimum_effect]
-    return interval((row.low, row.ratio, row.high), (1 - axis, 1 + axis), marks, screen, _PICTURE)
+    return interval((row.low, row.ratio, row.high), axis, marks, screen, _PICTURE)
 
 
 def _shows_cycles(result: Comparison, screen: Screen) -> bool:
@@ -154,7 +157,7 @@ def _verdict(row: ComparedRow) -> str:
 
 
 def _rows(
-    result: Comparison, rows: Sequence[ComparedRow], axis: float, screen: Screen
+    result: Comparison, rows: Sequence[ComparedRow], axis: tuple[float, float], screen: Screen
 ) -> Iterator[list[str]]:
     cycles = _shows_cycles(result, screen)
     for row in rows:

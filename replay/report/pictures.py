@@ -39,7 +39,7 @@ def box(
     axis is one value."""
     if not screen.has_blocks or not axis[1] > axis[0]:
         return ""
-    low, lower, middle, upper, high = (_cell(value, axis, columns) for value in values)
+    low, lower, middle, upper, high = (cell(value, axis, columns) for value in values)
     drawn = [" "] * columns
     drawn[low : high + 1] = "─" * (high - low + 1)
     drawn[low], drawn[high] = "├", "┤"
@@ -62,8 +62,8 @@ def interval(
     drawn = [" "] * columns
     for mark in reversed(marks):
         if axis[0] <= mark <= axis[1]:
-            drawn[_cell(mark, axis, columns)] = "│" if mark == marks[0] else "┊"
-    low, middle, high = (_cell(value, axis, columns) for value in values)
+            drawn[cell(mark, axis, columns)] = "│" if mark == marks[0] else "┊"
+    low, middle, high = (cell(value, axis, columns) for value in values)
     drawn[low : high + 1] = "─" * (high - low + 1)
     if high > low:
         drawn[low], drawn[high] = "├", "┤"
@@ -75,6 +75,7 @@ def interval(
     return "".join(drawn)
 
 
-def _cell(value: float, axis: tuple[float, float], columns: int) -> int:
+def cell(value: float, axis: tuple[float, float], columns: int) -> int:
+    """The column of a value on an axis that is so many columns wide; the nearest end of one outside."""
     low, high = axis
     return min(columns - 1, max(0, round((value - low) / (high - low) * (columns - 1))))

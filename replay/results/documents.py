@@ -217,6 +217,13 @@ COUNTERS = _document(
     "CPU driver: each line of REPLAY_EMULATOR_COUNTERS",
     "What was counted in one launch.",
 )
+FINDINGS = _document(
+    "findings",
+    "results.findings:MemoryCheck",
+    "check-memory --json",
+    "What kernels do to memory that CUDA leaves undefined.",
+    private=True,
+)
 VERSION = _document(
     "version",
     "doctor.facts:VersionFacts",
@@ -249,5 +256,5 @@ ALL: tuple[Document, ...] = (
     CAPTURE, LAUNCHES, PACK, EXTRACT, FETCH, STORE_GC, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY,
     EXPORT, REDACT, ATTACH, MINIMISATION, RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS,
     COMPARISON, EVALUATION, BISECTION, CHECK, FLEET, FLEET_PLAN, FLEET_UNIT,
-    EXPLANATION, REPORT, HISTORY, BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
+    EXPLANATION, REPORT, HISTORY, BASELINE, DOCTOR, FINDINGS, VERSION, COUNTERS, ERROR,
 )  # fmt: skip

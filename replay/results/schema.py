@@ -73,6 +73,11 @@ class RunResult:
     command: list[str] = field(default_factory=list)
     trust: Trust | None = None
 
+    @property
+    def timings(self) -> list[Timing]:
+        """With cold caches, then with hot ones, as far as they were taken."""
+        return [timing for timing in (self.timing, self.hot) if timing is not None]
+
 
 @dataclass(frozen=True)
 class WindowResult:

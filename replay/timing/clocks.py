@@ -23,6 +23,14 @@ _REASONS: dict[int, tuple[str, bool]] = {
 }
 _CLOCK_SM, _CLOCK_MEMORY = 1, 2  # nvmlClockType_t
 _TEMPERATURE_GPU = 0
+_TRANSFERS = 2  # in a cycle of the memory's clock, of every kind of memory on a GPU
+
+
+def memory_rate(clock_mhz: float, bus_bits: int) -> float:
+    """Bytes in a nanosecond that memory moves at most; 0.0 where one of both is not known (0 or less)."""
+    return _TRANSFERS * max(clock_mhz, 0.0) / 1000 * max(bus_bits, 0) / 8
+
+
 _ECC_UNCORRECTED, _ECC_SINCE_RESET = 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
 
 SLOWEST_CLOCK = 0.75  # of the default clock; a sample below is discarded

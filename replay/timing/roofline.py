@@ -10,11 +10,11 @@ from replay.records import dataclass
 from replay.results.run.timing import KernelCounters
 from replay.results.schema import RunResult
 from replay.timing.bounds import counted
+from replay.timing.clocks import memory_rate
 from replay.timing.statistics import median
 
 SECTOR_BYTES = 32
 _SCHEDULERS = 4  # of a multiprocessor, each of which starts an instruction of a warp in a cycle
-_TRANSFERS = 2  # in a cycle of the memory's clock, of every kind of memory on a GPU
 # What the CPU driver's cost model gives each multiprocessor (docs/cpu-driver.md): modelled, of no GPU.
 _MODELLED_BYTES_PER_NS = 25.0
 
@@ -63,8 +63,8 @@ def roofline(result: RunResult, kernels: Sequence[KernelCounters]) -> Roofline |
 
 def sampled_clock(result: RunResult) -> float | None:
     """The median of the SM clock beside the samples, in MHz: stamped, else as NVML said."""
-    for timing in (result.timing, result.hot):
-        if timing is not None and (clocks := timing.effective_clock_mhz or timing.sm_clock_mhz):
+    for timing in result.timings:
+        if clocks := timing.effective_clock_mhz or timing.sm_clock_mhz:
             return float(median([float(clock) for clock in clocks]))
     return None
 
@@ -95,6 +95,4 @@ def _bandwidth(result: RunResult) -> float:
     if result.driver.emulated:
         return _MODELLED_BYTES_PER_NS * device.multiprocessors
     clock = device.clocks.get("memory_clock_mhz")
-    if not isinstance(clock, int) or not device.memory_bus_bits:
-        return 0.0
-    return _TRANSFERS * clock / 1000 * device.memory_bus_bits / 8
+    return memory_rate(clock, device.memory_bus_bits or 0) if isinstance(clock, int) else 0.0

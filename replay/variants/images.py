@@ -75,9 +75,14 @@ class BuiltImage:
 
     def ptx(self, architecture: int) -> list[bytes]:
         """The PTX texts that a device of this architecture may be given. Raises ImageError."""
-        if self.kind == "ptx":
+        return self.sources("ptx", architecture)
+
+    def sources(self, kind: str, architecture: int) -> list[bytes]:
+        """What of it a device of this architecture may be given: texts of "ptx", bytecode of "tileir". Raises
+        ImageError."""
+        if self.kind == "ptx" == kind:
             return [self.data.partition(b"\0")[0]]
-        return [data for kind, data in images.usable_modules(self.data, architecture) if kind == "ptx"]
+        return [data for found, data in images.usable_modules(self.data, architecture) if found == kind]
 
     def code(self, name: str, architecture: int | None) -> str:
         """Digest of only the machine code of a kernel; "" where the image has none for the device."""
@@ -128,12 +133,12 @@ def read_file(path: str) -> bytes:
 
 
 def read_image_file(path: str) -> BuiltImage:
-    """A cubin, PTX or fat binary; a wrapper cannot be in a file. Raises FileError, ImageError."""
+    """A cubin, PTX, Tile IR or fat binary; a wrapper cannot be in a file. Raises FileError, ImageError."""
     data = read_file(path)
     kind = images.identify(data)
-    if kind not in ("ptx", "cubin", "fatbin"):
+    if kind not in ("ptx", "cubin", "fatbin", "tileir"):
         advice = _OF_PYTHON if path.endswith(".py") else _HOW_TO_MAKE
-        raise ImageError("is no cubin, PTX or fat binary", where=path, next=advice)
+        raise ImageError("is no cubin, PTX, Tile IR or fat binary", where=path, next=advice)
     try:
         return BuiltImage(data[: images.image_size(data + b"\0") - (kind == "ptx")], Path(path).name)
     except ImageError as error:

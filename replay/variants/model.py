@@ -57,7 +57,7 @@ class Geometry:
 class Variant:
     """What is changed from the application. Everything empty: as captured.
 
-    ptxas: a version ("13.0", "12.9.86") or the path of one; "" for none: images are loaded as they are.
+    ptxas, tileiras: a version ("13.1", "12.9.86") or the path of one; "" for none: images are loaded as they are.
     environment: what the replaying process has in addition to or instead of this one's.
     """
 
@@ -68,20 +68,28 @@ class Variant:
     jit: tuple[JitOption, ...] = ()
     geometry: tuple[Geometry, ...] = field(default=())
     environment: tuple[tuple[str, str], ...] = ()
+    tileiras: str = ""
 
     SHAPES: ClassVar = ("grid", "block", "shared")
+    ASSEMBLERS: ClassVar = ("ptxas", "tileiras")
 
     @property
     def changes_nothing(self) -> bool:
         """Whether the window is replayed as it was captured, on whatever driver and device."""
-        return not (self.swaps or self.ptxas or self.jit or self.geometry)
+        return not (self.swaps or self.assemblers or self.jit or self.geometry)
+
+    @property
+    def assemblers(self) -> dict[str, str]:
+        """Which are chosen, by name."""
+        chosen = {name: getattr(self, name) for name in self.ASSEMBLERS}
+        return {name: choice for name, choice in chosen.items() if choice}
 
     def __str__(self) -> str:
         """The stable text; "" when nothing is chosen."""
         words = [f"driver={self.driver}"] if self.driver else []
         words += [f"device={self.device}"] if self.device is not None else []
         words += [f"swap={swap}" for swap in self.swaps]
-        words += [f"ptxas={self.ptxas}"] if self.ptxas else []
+        words += [f"{name}={choice}" for name, choice in self.assemblers.items()]
         words += [f"jit={','.join(map(str, self.jit))}"] if self.jit else []
         words += [f"{shape.what}={shape}" for shape in self.geometry]
         words += [f"env={name}={value}" for name, value in self.environment]
@@ -94,7 +102,7 @@ def parse(text: str) -> Variant:
     for key, value in _words(text):
         if key not in _OBSOLETE:
             given.setdefault(key, []).append(value)
-    for key in ("driver", "device", "ptxas"):
+    for key in ("driver", "device", *Variant.ASSEMBLERS):
         if len(given.get(key, [])) > 1:
             raise UsageError(f"the variant names {key} twice", where=text)
     return make_variant(
@@ -102,6 +110,7 @@ def parse(text: str) -> Variant:
         device=None if "device" not in given else _whole(given["device"][0], "device"),
         swap=given.get("swap", ()),
         ptxas=given.get("ptxas", [""])[0],
+        tileiras=given.get("tileiras", [""])[0],
         jit=given.get("jit", ()),
         **{what: given.get(what, ()) for what in Variant.SHAPES},
         env=given.get("env", ()),
@@ -110,8 +119,8 @@ def parse(text: str) -> Variant:
 
 _SPELLINGS = {
     "ptxas": "ptxas=13.0", "swap": "swap=[KERNEL=]FILE[@NAME]", "driver": "driver=DIR", "device": "device=N",
-    "jit": "jit=opt-level=2", "grid": "grid=[KERNEL=]X,Y,Z", "block": "block=[KERNEL=]X,Y,Z",
-    "shared": "shared=[KERNEL=]BYTES", "env": "env=NAME=VALUE",
+    "tileiras": "tileiras=13.1", "jit": "jit=opt-level=2", "grid": "grid=[KERNEL=]X,Y,Z",
+    "block": "block=[KERNEL=]X,Y,Z", "shared": "shared=[KERNEL=]BYTES", "env": "env=NAME=VALUE",
 }  # fmt: skip
 _ALSO = {"module": "swap"}  # as `bisect --over` calls it
 _OBSOLETE = ("lower-ptx",)  # in texts of results; PTX that is newer than a ptxas is lowered for it anyway
@@ -165,6 +174,7 @@ def make_variant(
     device: int | None = None,
     swap: Iterable[str] = (),
     ptxas: str = "",
+    tileiras: str = "",
     jit: Iterable[str] = (),
     grid: Iterable[str] = (),
     block: Iterable[str] = (),
@@ -182,7 +192,7 @@ def make_variant(
             raise UsageError(f"--{shape.what} is given twice for the same kernel", where=shape.kernel or None)
     return Variant(
         driver, device, tuple(map(parse_swap, swap)), ptxas, parse_jit(jit), tuple(shapes),
-        tuple(map(parse_environment, env)),
+        tuple(map(parse_environment, env)), tileiras,
     )  # fmt: skip
 
 

@@ -22,7 +22,10 @@ from replay.results.run.trust import TrustCheck
 from replay.results.run.variant import KeptImage, VariantFacts, VariantImage
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Image, Kernel, Range, all_of
+from replay.text import number
 from replay.variants import device
+from replay.variants.assemblers import assemble_with
+from replay.variants.assemblers.tools import ASSEMBLERS, Assembler, Tool, find
 from replay.variants.compilers.sandbox import Sandbox
 from replay.variants.images import SOURCE_SUFFIXES, BuiltImage, describe, keep, read_image_file
 from replay.variants.interface import GEOMETRY, Fact, Launched, compare_interfaces, compare_variables, refuse
@@ -32,6 +35,11 @@ from replay.variants.planned import NotExecutable, Plan
 from replay.variants.usage import ImageUse, image_uses, launched
 
 Progress = Callable[[str], None]
+
+_HOW_TO_HAVE = {
+    "ptxas": "capture a build that includes PTX (`-gencode arch=compute_XX,code=[sm_XX,compute_XX]`)",
+    "tileiras": "capture a build that hands Tile IR to the driver, and not a cubin",
+}
 
 # digest of a captured image -> what replaces it: digest of a new one -> it, and kernels, captured -> new name
 Built = dict[str, dict[str, tuple[BuiltImage, dict[str, str]]]]
@@ -70,7 +78,7 @@ class _Planning:
         self._uses = image_uses(calls, list(all_of(reader, Range)))
         self._launches = launched(calls, self._kernels)
         self._captured: dict[str, BuiltImage] = {}
-        decides = variant.swaps or variant.ptxas or variant.geometry
+        decides = variant.swaps or variant.assemblers or variant.geometry
         self._architecture = device.architecture(driver, ordinal) if decides else None
         self._notes: list[str] = []
         self._untrusted = untrusted
@@ -79,19 +87,20 @@ class _Planning:
 
     def plan(self) -> Plan:
         """The whole order of the module's docstring."""
+        assembled = " ".join(f"--{name}" for name in self._variant.assemblers)
         shapes = [self._shape(item) for item in self._variant.geometry]
         built: Built = {}
         for swap in self._variant.swaps:
             self._swap(swap, built)
-        if self._variant.ptxas:
+        if assembled:
             self._assemble(built)
         replacements, images = [], []
         for digest, stand_ins in built.items():
             for image, names in stand_ins.values():
                 replacement = self._fit(digest, image, names, alone=len(stand_ins) == 1)
-                if self._variant.ptxas and replacement.beside:
+                if assembled and replacement.beside:
                     self._notes.append(
-                        f"--ptxas assembled {image.source}, and not the captured image beside it"
+                        f"{assembled} assembled {image.source}, and not the captured image beside it"
                     )
                 self._compare(digest, image, replacement, shapes)
                 replacements.append(replacement)
@@ -110,9 +119,10 @@ class _Planning:
         machine_code = [item for _, item, _ in images if not item.runs_as_ptx(self._architecture)]
         if machine_code and self._driver.emulated:
             source = machine_code[0].source
-            what, option = f"{source} is a cubin", "--swap"
-            if self._variant.ptxas:
-                what, option = "assembled and not run", "--ptxas"
+            kind = "Tile IR" if machine_code[0].kind == "tileir" else "a cubin"
+            what, option = f"{source} is {kind}", "--swap"
+            if assembled:
+                what, option = "assembled and not run", assembled
             raise NotExecutable(
                 f"{what}: the built-in CPU driver executes only PTX", result, where=option,
                 next="replay on a GPU (--driver system), or swap in PTX or a .cu",
@@ -188,7 +198,7 @@ class _Planning:
         modules = image.modules(architecture)
         for module in modules:
             fits = machine_code_runs if module.kind == "cubin" else ptx_compiles
-            if fits(module.target, architecture):
+            if module.kind == "tileir" or fits(module.target, architecture):
                 return
         has = ", ".join(
             f"machine code for {item.target}" if item.kind == "cubin" else f"PTX for {item.target}"
@@ -210,12 +220,10 @@ class _Planning:
         return read_image_file(file)
 
     def _assemble(self, built: Built) -> None:
-        """Every image that a launched kernel is from, unless it has no PTX."""
-        from replay.variants.compilers.ptxas import assemble, find_ptxas
-
-        assert self._architecture is not None
-        tool = find_ptxas(self._variant.ptxas, self._progress)
+        """Every image that a launched kernel is from, by the chosen assembler that takes it."""
         without: list[str] = []
+        tools = [(ASSEMBLERS[name], find(ASSEMBLERS[name], choice, self._progress))
+                 for name, choice in self._variant.assemblers.items()]  # fmt: skip
         for digest in dict.fromkeys(kernel.image for kernel in self._kernels):
             swapped = list(built.get(digest, {}).values())
             sources: list[tuple[BuiltImage | None, dict[str, str]]] = [*swapped] or [
@@ -223,25 +231,34 @@ class _Planning:
             ]
             built[digest] = {}
             for image, names in sources:
-                texts = image.ptx(self._architecture) if image is not None else []
-                if image is None or not texts:
+                made = image and self._assembled(image, digest, tools)
+                if image is None or made is None:
                     without.append(digest[:8] or "not captured")
-                    continue
-                if len(texts) > 1:
-                    raise EngineError(
-                        f"image {digest[:8]} holds {len(texts)} PTX modules to be linked with each other",
-                        where="--ptxas", next="build it without relocatable device code, or swap in a cubin",
-                    )  # fmt: skip
-                self._progress(f"assembling image {digest[:8]} with ptxas {tool.version}")
-                made = assemble(
-                    tool, texts[0], image.source, self._architecture, self._variant.jit, self._sandbox
-                )
-                built[digest][made.digest] = (replace(made, source_text=image.source_text), names)
+                else:
+                    built[digest][made.digest] = (replace(made, source_text=image.source_text), names)
         if without:
+            takes = " or ".join(kind.takes for kind, _ in tools)
             raise EngineError(
-                f"{len(without)} images that the window needs have no PTX: {', '.join(without[:4])}", where="--ptxas",
-                next="capture a build that includes PTX (`-gencode arch=compute_XX,code=[sm_XX,compute_XX]`)",
+                f"{number(len(without), 'image')} that the window needs: no {takes} in {', '.join(without[:4])}",
+                where=" ".join(f"--{kind.name}" for kind, _ in tools), next=_HOW_TO_HAVE[tools[0][0].name],
             )  # fmt: skip
+
+    def _assembled(
+        self, image: BuiltImage, digest: str, tools: list[tuple[Assembler, Tool]]
+    ) -> BuiltImage | None:
+        assert self._architecture is not None
+        for kind, tool in tools:
+            sources = image.sources(kind.kind, self._architecture)
+            if len(sources) > 1:
+                raise EngineError(
+                    f"image {digest[:8]} holds {len(sources)} modules of {kind.takes} to be linked with each other",
+                    where=f"--{kind.name}", next="build it without relocatable device code, or swap in a cubin",
+                )  # fmt: skip
+            if sources:
+                self._progress(f"assembling image {digest[:8]} with {kind.name} {tool.version}")
+                how = self._architecture, self._variant.jit, self._sandbox
+                return assemble_with(kind, tool, sources[0], image.source, *how)
+        return None
 
     def _original(self, digest: str) -> BuiltImage | None:
         """A captured image; None when it is not in the snapshot."""
@@ -293,6 +310,10 @@ class _Planning:
                 raise ImageError(f"has no kernel {name}", where=image.source)
             if info.shared_bytes is None and self._architecture is not None:
                 info = replace(info, shared_bytes=image.declared_shared_bytes(name, self._architecture))
+            captured = self._original(digest)
+            if captured is not None and captured.sources("tileir", self._architecture or 0):
+                # Tile programs are launched with blocks of one thread; how many there are, their compiler decides.
+                info = replace(info, required_threads=None)
             launches = self._launched(kernel, shapes)
             facts = compare_interfaces(self._interface(kernel), info, launches, self._architecture) + facts
             refuse(facts, kernel.demangled or kernel.name, image.source)

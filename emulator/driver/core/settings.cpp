@@ -1,7 +1,11 @@
 #include "settings.hpp"
 
+#include "exec/interface/findings.hpp"
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
 #include <stdexcept>
 #include <unistd.h>
 
@@ -70,6 +74,20 @@ void parse(const std::string &text, setting::pattern_factor &value) {
     throw std::invalid_argument("REGEX:FACTOR is expected, for example 'matmul:1.05'");
   value.kernel = expression(text.substr(0, colon));
   value.factor = real_number(text.substr(colon + 1));
+}
+
+void parse(const std::string &text, setting::checks &value) {
+  for (size_t start = 0; start < text.size();) {
+    size_t comma = std::min(text.find(',', start), text.size());
+    std::string item = text.substr(start, comma - start);
+    start = comma + 1;
+    size_t check = 0;
+    while (check < std::size(check_names) && item != check_names[check])
+      ++check;
+    if (check == std::size(check_names))
+      throw std::invalid_argument("there is no check " + item);
+    value.bits |= bit_of(static_cast<Check>(check));
+  }
 }
 
 void parse(const std::string &text, setting::failures &value) {

@@ -25,6 +25,9 @@ struct pattern_factor {
   pattern kernel;
   double factor = 1.0;
 };
+struct checks {
+  uint32_t bits = 0; // bit_of(Check)
+};
 // function name -> (number of the call, from 1 -> error)
 using failures = std::map<std::string, std::map<uint64_t, int>>;
 } // namespace setting

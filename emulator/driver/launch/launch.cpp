@@ -6,6 +6,7 @@
 #include "device_memory.hpp"
 #include "entry/counters_file.hpp"
 #include "entry/entry.hpp"
+#include "entry/findings_file.hpp"
 #include "entry/print_buffer.hpp"
 #include "entry/touched_file.hpp"
 #include "module/function.hpp"
@@ -117,7 +118,7 @@ Outcome hang() {
 
 } // namespace
 
-Outcome KernelOperation::run(uint64_t number) const {
+Outcome KernelOperation::run(uint64_t number, std::function<bool()> prerequisite) const {
   const std::string &name = function->name;
   if (matches(settings().crash, name)) {
     // Not the application's handler: what is tested is a process that dies.
@@ -143,7 +144,10 @@ Outcome KernelOperation::run(uint64_t number) const {
   request.interleave = settings().interleave;
   request.deferred = settings().deferred;
   request.deferred_seed = settings().deferred_seed;
+  request.prerequisite = std::move(prerequisite);
   request.record_touched = !settings().touched.empty();
+  request.checks = settings().checks.bits;
+  request.looks_closely = request.record_touched || request.checks != 0;
   request.record_costs = !settings().counters.empty() && number < launches_with_costs;
   std::shared_ptr<MemoryMap> memory;
   {
@@ -162,6 +166,7 @@ Outcome KernelOperation::run(uint64_t number) const {
   uint64_t modelled_ns = kernel_ns(name, time, number);
   append_counters(name, request, result, number, time, modelled_ns);
   append_touched(name, result);
+  append_findings(name, result, number);
   return {error_of(result.status), modelled_ns};
 }
 
@@ -292,9 +297,27 @@ std::shared_ptr<KernelOperation> prepare_launch(CUfunction handle, const std::sh
   return launch;
 }
 
-Works KernelOperation::works() const {
+static uint64_t next_number() {
   static uint64_t launches = 0; // under the driver's lock
-  return one_work([launch = shared_from_this(), number = launches++] { return launch->run(number); });
+  return launches++;
+}
+
+Works KernelOperation::works() const {
+  return one_work([launch = shared_from_this(), number = next_number()] { return launch->run(number); });
+}
+
+Works KernelOperation::works_at_call() const {
+  uint64_t number = next_number(), seed = settings().deferred_seed;
+  Works works = one_work([launch = shared_from_this(), number] { return launch->run(number); });
+  works.front()->lets_next_begin = settings().deferred && function->info->releases_dependents;
+  auto early = attributes.find(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+  // With a seed, about half of them: a hash of seed and number.
+  bool drawn = seed == 0 || ((seed + number) * 0x9e3779b97f4a7c15) >> 63;
+  if (early != attributes.end() && early->second.programmaticStreamSerializationAllowed && drawn)
+    works.front()->run_around = [launch = shared_from_this(), number](const std::function<bool()> &earlier) {
+      return launch->run(number, earlier);
+    };
+  return works;
 }
 
 static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream stream_handle,

@@ -28,10 +28,12 @@ struct KernelOperation : Operation, std::enable_shared_from_this<KernelOperation
 
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_KERNEL; }
   Context *context() const override { return where; }
-  Works works() const override; // gives the launch its number
+  Works works() const override;         // gives the launch its number
+  Works works_at_call() const override; // in a stream: may begin before the one before it has ended
 
 private:
-  Outcome run(uint64_t number) const; // `number`: of all launches of the process, from 0
+  // `number`: of all launches of the process, from 0; `prerequisite`: as LaunchRequest has it
+  Outcome run(uint64_t number, std::function<bool()> prerequisite = {}) const;
 };
 
 // A kernel node may be made with an empty grid, as tinygrad does, and given another before it runs. Not yet

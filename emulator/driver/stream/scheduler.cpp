@@ -40,6 +40,7 @@ void finish(const std::shared_ptr<Work> &work, const Outcome &outcome) {
   work->running = false;
   work->after.clear();
   work->run = nullptr;
+  work->run_around = nullptr;
   work->ready = nullptr;
   work->stream = nullptr;
   stream->queue.pop_front();
@@ -97,6 +98,27 @@ HostThread &host_thread() {
   return *only;
 }
 
+Outcome outcome_of(const std::function<Outcome()> &run) {
+  Outcome outcome;
+  try {
+    outcome = run();
+  } catch (const std::bad_alloc &) {
+    outcome.error = CUDA_ERROR_OUT_OF_MEMORY;
+  } catch (...) {
+    outcome.error = CUDA_ERROR_UNKNOWN;
+  }
+  return outcome;
+}
+
+// The work that begins before this one, which is the first of its stream, has run. Null: none does.
+std::shared_ptr<Work> early_next(const Work &work) {
+  const auto &queue = work.stream->queue;
+  if (!work.lets_next_begin || queue.size() < 2)
+    return nullptr;
+  const auto &next = queue[1];
+  return next->run_around && runnable(*next) ? next : nullptr;
+}
+
 // Runs a runnable work, or hands it to the host thread.
 void start(Lock &lock, const std::shared_ptr<Work> &work) {
   work->running = true;
@@ -115,17 +137,28 @@ void start(Lock &lock, const std::shared_ptr<Work> &work) {
     return;
   }
   auto run = std::move(work->run);
-  Outcome outcome;
+  auto next = early_next(*work);
+  Outcome outcome, of_next;
+  if (next)
+    next->running = true;
   lock.unlock();
-  try {
-    outcome = run();
-  } catch (const std::bad_alloc &) {
-    outcome.error = CUDA_ERROR_OUT_OF_MEMORY;
-  } catch (...) {
-    outcome.error = CUDA_ERROR_UNKNOWN;
+  if (next) {
+    bool ran = false;
+    auto earlier = [&] {
+      ran = true;
+      outcome = outcome_of(run);
+      return outcome.error == CUDA_SUCCESS;
+    };
+    of_next = outcome_of([&] { return next->run_around(earlier); });
+    if (!ran)
+      earlier();
+  } else {
+    outcome = outcome_of(run);
   }
   lock.lock();
   finish(work, outcome);
+  if (next)
+    finish(next, of_next);
 }
 
 // False when nothing could.

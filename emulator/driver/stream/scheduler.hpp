@@ -30,6 +30,11 @@ struct Work {
   std::vector<std::shared_ptr<Work>> after;
   std::function<bool()> ready;  // empty, or asked before the work runs (waits on a memory value)
   std::function<Outcome()> run; // empty for a pure marker (event record, wait)
+  // Programmatic dependent launch, where work is deferred: the next work of the stream may begin before this
+  // one. Its `run_around` is then called in place of both; it calls what it is given, this work's `run`,
+  // which answers whether it succeeded.
+  bool lets_next_begin = false;
+  std::function<Outcome(const std::function<bool()> &earlier)> run_around;
   bool on_host_thread = false;
   bool even_after_error = false; // runs though its context has failed
   bool running = false;

@@ -50,15 +50,21 @@ void note_reach(Warp &w, const Instruction *i, const Reach &reach, const uint64_
                 AccessKind kind) {
   if (w.launch->request->record_costs)
     end_cost(w, i, kind);
-  if (!w.launch->request->record_touched)
+  BlockChecks *checks = w.block->checks.get();
+  if (!w.launch->request->record_touched && !checks)
     return;
-  uint64_t lowest = reach.lowest + static_cast<uint64_t>(i->immediate);
+  uint64_t lowest = reach.lowest + static_cast<uint64_t>(i->immediate), place[lanes_per_warp];
   for (uint32_t lanes = reach.active; lanes; lanes &= lanes - 1) {
     uint32_t l = first_lane(lanes);
-    uint64_t address = reach.pattern == Pattern::far_apart    ? addresses[l]
-                       : reach.pattern == Pattern::uniform    ? lowest
-                       : reach.pattern == Pattern::contiguous ? lowest + uint64_t{l} * bytes
-                                                              : lowest + reach.offset[l];
+    place[l] = reach.pattern == Pattern::far_apart    ? addresses[l]
+               : reach.pattern == Pattern::uniform    ? lowest
+               : reach.pattern == Pattern::contiguous ? lowest + uint64_t{l} * bytes
+                                                      : lowest + reach.offset[l];
+  }
+  if (checks)
+    checks->access(w, i, reach.active, place, bytes, kind);
+  for (uint32_t lanes = w.launch->request->record_touched ? reach.active : 0; lanes; lanes &= lanes - 1) {
+    uint64_t address = place[first_lane(lanes)];
     if (kind != AccessKind::store)
       note_touched(w, i, address, bytes, false);
     if (kind != AccessKind::load)

@@ -71,6 +71,7 @@ void Block::prepare(const Launch &of, Worker &by) {
     }
   }
   fill_specials(true);
+  checks = BlockChecks::create(of, reinterpret_cast<uint64_t>(shared.data()), of.shared_end_bytes);
 }
 
 void Block::fill_specials(bool constant_in_launch) {
@@ -110,6 +111,8 @@ void Block::start(uint64_t linear_index) {
       std::memset(fenced->data(), 0, fenced->size());
   if (tensor_memory)
     tensor_memory->start();
+  if (checks)
+    checks->start(index);
   for (uint32_t w = 0; w < warps.size(); ++w) {
     uint32_t threads = std::min(lanes_per_warp, launch->threads_per_block - w * lanes_per_warp);
     warps[w].start(threads == lanes_per_warp ? ~uint32_t{0} : (uint32_t{1} << threads) - 1);
@@ -180,6 +183,8 @@ const Instruction *Block::arrive(Warp &warp, const Instruction *i) {
     barrier.any |= on != 0;
     barrier.ones += static_cast<uint32_t>(__builtin_popcount(on));
   }
+  if (checks)
+    checks->arrive(warp, id);
   const Instruction *next = i + 1;
   if (kind == BarrierKind::arrive)
     next = warp.go_to(i + 1);
@@ -194,6 +199,15 @@ void Block::fence_registers(const Warp &warp) {
     std::memcpy(fenced_row(warp, row.offset), warp.registers + row.offset, row.row_bytes);
 }
 
+uint32_t Block::waiting_at(uint32_t id) const {
+  uint32_t threads = 0;
+  for (const Warp &warp : warps)
+    for (const WaitingGroup &group : warp.waiting)
+      if (group.barrier == static_cast<int32_t>(id))
+        threads += count_lanes(group.participants);
+  return threads;
+}
+
 void Block::complete(uint32_t id) {
   Barrier &barrier = barriers[id];
   if (barrier.arrived < (barrier.expected ? barrier.expected : live_threads))
@@ -202,6 +216,10 @@ void Block::complete(uint32_t id) {
   barrier = Barrier{};
   open_barriers &= ~(uint32_t{1} << id);
   passed_barrier = true;
+  if (checks)
+    // Threads that have exited are at no barrier that says how many it waits for.
+    checks->complete(warps, id,
+                     waiting_at(id) == (done.expected ? launch->threads_per_block : live_threads));
   for (Warp &warp : warps) {
     size_t kept = 0;
     for (size_t k = 0; k < warp.waiting.size(); ++k) {

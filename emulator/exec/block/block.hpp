@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exec/block/tensor_memory.hpp"
+#include "exec/check/block_checks.hpp"
 #include "exec/warp/warp.hpp"
 
 namespace emulator {
@@ -64,6 +65,7 @@ struct Block {
   int64_t spent = 0;           // instructions of the last run, of all warps
   bool passed_barrier = false; // in the last run
   bool can_run() const;
+  std::unique_ptr<BlockChecks> checks; // nullptr: nothing is checked
 
   const Instruction *arrive(Warp &warp, const Instruction *i);
   void threads_left(uint32_t count);
@@ -77,6 +79,7 @@ struct Block {
 
 private:
   void complete(uint32_t id);
+  uint32_t waiting_at(uint32_t id) const; // threads
   void fill_specials(bool constant_in_launch);
 };
 

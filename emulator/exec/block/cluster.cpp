@@ -91,7 +91,11 @@ bool Cluster::run(int64_t instructions_per_warp) {
     bool ready = false;
     for (auto &block : blocks)
       ready |= block->can_run();
-    if (!ready && !finish_awaited() && !wake_in_vain())
+    if (ready || finish_awaited())
+      continue;
+    if (awaits_prerequisite())
+      return false;
+    if (!wake_in_vain())
       report_deadlock();
   }
 }
@@ -125,6 +129,22 @@ void Cluster::threads_left() {
       warp.at_cluster_barrier = 0;
       warp.wake([](const WaitingGroup &group) { return group.barrier == waits_for_cluster; }, true);
     }
+}
+
+bool Cluster::awaits_prerequisite() const {
+  for (const auto &block : blocks)
+    for (const Warp &warp : block->warps)
+      for (const WaitingGroup &group : warp.waiting)
+        if (group.barrier == waits_for_prerequisite)
+          return true;
+  return false;
+}
+
+void Cluster::prerequisite_ran() {
+  progressed();
+  for (auto &block : blocks)
+    for (Warp &warp : block->warps)
+      warp.wake([](const WaitingGroup &group) { return group.barrier == waits_for_prerequisite; }, true);
 }
 
 void Cluster::phase_completed(uint64_t mbarrier) {

@@ -26,6 +26,8 @@ struct Cluster {
   void threads_left();
   // The phase of the mbarrier at this address has ended: whoever waits for it looks again.
   void phase_completed(uint64_t mbarrier);
+  // What griddepcontrol.wait waits for is there.
+  void prerequisite_ran();
 
   // A generic address for one of .shared::cluster; see `rank_shift`.
   uint64_t generic_address(const Block &own, uint64_t shared_address) const;
@@ -57,6 +59,7 @@ private:
   // Somebody got further: what waits for an mbarrier has not waited in vain.
   void progressed() { vain_wakes_ = 0; }
   bool wake_in_vain();
+  bool awaits_prerequisite() const;
   bool finish_awaited();
   [[noreturn]] void report_deadlock();
 

@@ -16,6 +16,7 @@ void PendingOperations::start(uint64_t cluster) {
   operations_.clear();
   groups_.clear();
   asked_.clear();
+  maps_before_.clear();
   state_ = seed_ + (cluster + 1) * 0x9e3779b97f4a7c15;
   one_in_ = uint64_t{2} << draw() % 6; // some clusters are slower than others
 }
@@ -136,6 +137,11 @@ void PendingOperations::finish_if_asked_before(uint64_t mbarrier) {
     asked_.erase(found);
     finish_for(mbarrier);
   }
+}
+
+void PendingOperations::map_changes(uint64_t map, size_t bytes) {
+  const uint8_t *now = reinterpret_cast<const uint8_t *>(map);
+  maps_before_.insert({map, std::vector<uint8_t>(now, now + bytes)});
 }
 
 void PendingOperations::finish_all() {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <unordered_map>
 #include <vector>
 
 #include "exec/warp/warp.hpp"
@@ -57,6 +58,14 @@ public:
   bool finish_for(uint64_t mbarrier);
   // Somebody has asked this mbarrier, and does not wait: who asks again finds it done in the end.
   void finish_if_asked_before(uint64_t mbarrier);
+  // A tensor map in global memory is about to change: copies find what is there now, until a fence acquires
+  // the map.
+  void map_changes(uint64_t map, size_t bytes);
+  void map_acquired(uint64_t map) { maps_before_.erase(map); }
+  const void *map_as_seen(uint64_t map) const {
+    auto found = maps_before_.find(map);
+    return found == maps_before_.end() ? reinterpret_cast<const void *>(map) : found->second.data();
+  }
   // At the end of the cluster.
   void finish_all();
   // With a seed some operations may be done now.
@@ -80,6 +89,7 @@ private:
   std::vector<PendingOperation> operations_;
   std::vector<Groups> groups_;
   std::vector<uint64_t> asked_;
+  std::unordered_map<uint64_t, std::vector<uint8_t>> maps_before_;
 };
 
 } // namespace emulator

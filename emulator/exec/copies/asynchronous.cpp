@@ -128,6 +128,8 @@ const Instruction *copy_bulk(Warp &w, const Instruction *i) {
     check_range(w, i, lane, from, bytes, false);
     for (const Delivery &each : to)
       check_range(w, i, lane, each.to, bytes, true);
+    if (i->immediate == at_once && w.block->pending)
+      w.block->pending->map_changes(to.begin()->to, bytes);
     if (i->immediate != at_once)
       count_copy(w, to.begin()->to, bytes * static_cast<uint64_t>(to.end() - to.begin()));
     auto deliver = [=, &w, &cluster](const uint8_t *contents) {
@@ -310,6 +312,12 @@ const Instruction *arrive_after_copies(Warp &w, const Instruction *i) {
 const Instruction *fence_shared(Warp &w, const Instruction *i) {
   w.block->cluster->fence_shared();
   w.block->pending->pass_moment();
+  return i + 1;
+}
+
+const Instruction *acquire_map(Warp &w, const Instruction *i) {
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1)
+    w.block->pending->map_acquired(operand<uint64_t>(w, i, 0, first_lane(lanes)));
   return i + 1;
 }
 

@@ -36,7 +36,9 @@ constexpr int64_t waits_for_all(Track track) { return static_cast<int64_t>(track
 const Instruction *wait_for_products(Warp &w, const Instruction *i);
 // cp.async.mbarrier.arrive: mbarrier; immediate: whether its count holds the arrival already (.noinc)
 const Instruction *arrive_after_copies(Warp &w, const Instruction *i);
-const Instruction *fence_shared(Warp &w, const Instruction *i);    // fence.proxy.async
+const Instruction *fence_shared(Warp &w, const Instruction *i); // fence.proxy.async
+const Instruction *acquire_map(Warp &w,
+                               const Instruction *i); // fence.proxy.tensormap::generic.acquire: the map
 const Instruction *fence_registers(Warp &w, const Instruction *i); // wgmma.fence
 
 // What Instruction::immediate packs: an operator, and the type it works on.

@@ -35,6 +35,8 @@ void decode(const ptx::Function &kernel, Layout layout, const CodeForm &form, Pr
       lowering.fuse();
     if (form.defer)
       lowering.defer();
+    if (form.check)
+      lowering.check();
     lowered.push_back(lowering.lower());
     tables.push_back(lowering.tables());
   }

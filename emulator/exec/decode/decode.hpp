@@ -14,9 +14,10 @@ struct CodeForm {
   bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE
   bool stepwise = false;          // may stop after any instruction: REPLAY_EMULATOR_INTERLEAVE, a seed
   bool defer = false;             // asynchronous operations: REPLAY_EMULATOR_DEFERRED
+  bool check = false;             // REPLAY_EMULATOR_CHECKS
   bool operator<(const CodeForm &other) const {
-    return std::tie(fuse_multiply_add, stepwise, defer) <
-           std::tie(other.fuse_multiply_add, other.stepwise, other.defer);
+    return std::tie(fuse_multiply_add, stepwise, defer, check) <
+           std::tie(other.fuse_multiply_add, other.stepwise, other.defer, other.check);
   }
 };
 

@@ -44,6 +44,13 @@ void place_shared(const std::vector<Unit> &units, Layout &layout, Program &progr
   for (const ptx::Variable *variable : open)
     layout.shared_offset[variable] = static_cast<uint32_t>(end);
   program.shared_bytes = static_cast<uint32_t>(end);
+  for (const auto &[variable, offset] : layout.shared_offset)
+    program.shared_variables.push_back({std::string(variable->name), offset, variable->size_bytes});
+  std::sort(program.shared_variables.begin(), program.shared_variables.end(),
+            [](const SharedVariable &one, const SharedVariable &other) {
+              return std::tie(one.offset, one.bytes, one.name) <
+                     std::tie(other.offset, other.bytes, other.name);
+            });
 }
 
 // What every frame begins at a multiple of, so that what is in it can be aligned.

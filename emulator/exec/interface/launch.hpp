@@ -10,6 +10,7 @@
 
 #include "exec/interface/access_costs.hpp"
 #include "exec/interface/counters.hpp"
+#include "exec/interface/findings.hpp"
 #include "exec/interface/image.hpp"
 #include "exec/interface/touched.hpp"
 
@@ -33,10 +34,11 @@ struct KernelInfo {
   uint32_t max_threads_per_block = 1024; // from .maxntid / .reqntid
   uint32_t required_block[3] = {0, 0, 0};
   uint32_t required_cluster[3] = {0, 0, 0};
-  uint32_t ptx_version = 0;      // 84 for .version 8.4
-  uint32_t target_sm = 0;        // 80 for .target sm_80
-  std::string unsupported;       // first instruction this executor lacks, empty when none
-  uint32_t unsupported_line = 0; // its line in the PTX
+  uint32_t ptx_version = 0;         // 84 for .version 8.4
+  uint32_t target_sm = 0;           // 80 for .target sm_80
+  std::string unsupported;          // first instruction this executor lacks, empty when none
+  uint32_t unsupported_line = 0;    // its line in the PTX
+  bool releases_dependents = false; // has griddepcontrol.launch_dependents
 };
 
 // One range of device-visible memory. `base` is inclusive, `end` exclusive.
@@ -79,6 +81,9 @@ struct LaunchRequest {
   uint64_t interleave = 0;        // instructions after which the next warp of a block goes on; 0: as it comes
   bool deferred = false; // asynchronous operations are done at the last moment (REPLAY_EMULATOR_DEFERRED)
   uint64_t deferred_seed = 0; // not 0: at moments drawn from it
+  // With deferred: runs what griddepcontrol.wait waits for, once, when no block can go on without it or none
+  // is left. False when it failed: then the launch goes no further.
+  std::function<bool()> prerequisite;
   bool cooperative = false;
   const void *parameters = nullptr; // packed as KernelInfo::parameters says; copied at the call
   size_t parameter_bytes = 0;
@@ -88,12 +93,14 @@ struct LaunchRequest {
   uint32_t depth = 0;             // of launches from kernels: 0 is one of the host
   uint64_t stack_bytes = 0;       // of a thread, for recursion and alloca, if it is more than there is anyway
   bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE, facts in docs/cpu-driver.md
-  bool record_touched = false;    // REPLAY_EMULATOR_TOUCHED
+  bool looks_closely = false;     // record_touched, or checks
   bool record_costs = false;      // of each access: REPLAY_EMULATOR_COUNTERS
-  bool takes_notes() const { return record_touched || record_costs; }
+  bool takes_notes() const { return looks_closely || record_costs; }
   // Receives what printf prints, one call a thread, with the bytes it takes in the device's buffer. Without
   // one it goes to stdout at once.
   std::function<void(std::string text, size_t buffer_bytes)> print;
+  bool record_touched = false; // REPLAY_EMULATOR_TOUCHED
+  uint32_t checks = 0;         // bit_of(Check): REPLAY_EMULATOR_CHECKS
 };
 
 enum class LaunchStatus {
@@ -116,7 +123,9 @@ struct LaunchResult {
   AccessCosts costs;                 // with LaunchRequest::record_costs
   std::vector<NamedAccess> accesses; // the dearest of them
   std::vector<uint32_t>
-      text_checks; // with record_touched: CRC-32 of each text of the module, which lines are of
+      text_checks;               // with record_touched: CRC-32 of each text of the module, which lines are of
+  std::vector<Finding> findings; // with LaunchRequest::checks
+  std::vector<Unchecked> unchecked; // and what was not checked
 };
 
 } // namespace emulator

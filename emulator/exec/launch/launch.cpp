@@ -12,6 +12,7 @@
 #include "exec/access/access_costs.hpp"
 #include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/check/findings.hpp"
 #include "exec/launch/alone.hpp"
 
 namespace emulator {
@@ -52,6 +53,7 @@ struct Outcome {
   LaunchCounters counters;
   Touched touched;
   AccessCosts costs;
+  FoundPlaces found;
   std::vector<DeviceLaunch> device_launches;
 
   // The failure of the lowest block counts, so that the message does not depend on the number of threads.
@@ -67,6 +69,7 @@ struct Outcome {
     emulator::add(counters, counters_of(worker));
     emulator::add(touched, worker.touched);
     emulator::add(costs, costs_of(worker));
+    emulator::add(found, worker.found);
   }
 };
 
@@ -141,8 +144,9 @@ void run_apart(const Launch &launch, uint32_t threads, Outcome &outcome) {
     helper.join();
 }
 
-void run_in_order(const Launch &launch, Outcome &outcome) {
+void run_in_order(Launch &launch, Outcome &outcome) {
   Worker worker = make_worker(launch);
+  worker.awaits_prerequisite = static_cast<bool>(launch.request->prerequisite);
   std::vector<std::unique_ptr<Cluster>> parked, spare;
   uint64_t &next = worker.next_cluster;
   uint64_t current = 0;
@@ -153,6 +157,14 @@ void run_in_order(const Launch &launch, Outcome &outcome) {
                                     (program.register_bytes + lanes_per_warp * uint64_t{launch.local_bytes}) +
                                 4096);
   uint64_t most_parked = std::max<uint64_t>(1, most_parked_bytes / bytes_per_cluster);
+  // The other launch takes none of this one's time.
+  auto run_prerequisite = [&] {
+    auto begin = std::chrono::steady_clock::now();
+    worker.awaits_prerequisite = false;
+    bool succeeded = launch.request->prerequisite();
+    launch.begin += std::chrono::steady_clock::now() - begin;
+    return succeeded;
+  };
   try {
     size_t turn = 0;
     while (next < launch.clusters || !parked.empty()) {
@@ -169,6 +181,12 @@ void run_in_order(const Launch &launch, Outcome &outcome) {
         current = next;
         cluster->start(next++);
       } else {
+        if (worker.awaits_prerequisite) {
+          if (!run_prerequisite())
+            break;
+          for (const auto &each : parked)
+            each->prerequisite_ran();
+        }
         turn %= parked.size();
         current = parked[turn]->index;
         cluster = std::move(parked[turn]);
@@ -188,6 +206,8 @@ void run_in_order(const Launch &launch, Outcome &outcome) {
         parked[turn++] = std::move(cluster);
       }
     }
+    if (worker.awaits_prerequisite)
+      run_prerequisite();
   } catch (const Fault &fault) {
     outcome.failed(current, fault);
   } catch (const std::bad_alloc &) {
@@ -212,8 +232,8 @@ LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
   launch.begin = std::chrono::steady_clock::now();
   Outcome outcome;
   const Program &program = *launch.program;
-  bool in_order =
-      program.orders_blocks || program.has_side_effects || program.uses_clock || launch.request->cooperative;
+  bool in_order = program.orders_blocks || program.has_side_effects || program.uses_clock ||
+                  launch.request->cooperative || launch.request->prerequisite;
   Running running(launch, in_order);
   if (in_order)
     run_in_order(launch, outcome);
@@ -224,6 +244,10 @@ LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
   result.counters = outcome.counters;
   result.touched = std::move(outcome.touched);
   result.costs = std::move(outcome.costs);
+  if (launch.request->checks) {
+    result.findings = named(outcome.found, launch);
+    result.unchecked = unchecked(launch);
+  }
   launched = std::move(outcome.device_launches);
   result.status = outcome.fault.status;
   result.message = outcome.fault.message;

@@ -64,7 +64,13 @@ void Lowering::control(Opcode &opcode) {
     lowered.accounts = true;
     lowered.counted = 1;
     program_.communicates = true;
+  } else if (name == "griddepcontrol" && opcode.has("wait") && deferred_) {
+    skip_unless_guarded();
+    Lowered &lowered = emit(control::wait_for_prerequisite);
+    lowered.accounts = true;
+    lowered.counted = 1;
   } else {
+    program_.info.releases_dependents |= opcode.has("launch_dependents");
     if (name == "membar" || name == "fence") {
       program_.communicates = true;
       program_.orders_blocks |= !opcode.has("cta") && !opcode.has("shared::cta");
@@ -76,9 +82,25 @@ void Lowering::control(Opcode &opcode) {
                   std::any_of(opcode.modifiers.begin(), opcode.modifiers.end(), is_async);
     if (fences)
       tell_asynchronous(asynchronous::fence_shared);
+<<<<<<< HEAD
+    else if (deferred_ && opcode.has("tensormap::generic") && opcode.has("acquire")) {
+      Lowered &lowered = emit_list(asynchronous::acquire_map, {generic_row(operand(0), ptx::Space::generic)});
+      lowered.counted = 1;
+      apply_guard(lowered);
+    } else
+=======
+    else if (checked_ && (name == "membar" || name == "fence"))
+      fence();
     else
+>>>>>>> checker-ready
       nothing();
   }
+}
+
+void Lowering::fence() {
+  Lowered &lowered = emit(control::fence);
+  lowered.counted = 1;
+  apply_guard(lowered);
 }
 
 // A policy of a cache that does not exist.

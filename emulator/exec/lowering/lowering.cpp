@@ -194,6 +194,12 @@ LoweredFunction Lowering::lower() {
   return std::move(result_);
 }
 
+// What reads or writes shared memory at another moment than its own, or orders what does.
+static bool is_asynchronous(std::string_view mnemonic) {
+  return mnemonic == "cp" || mnemonic == "mbarrier" || mnemonic == "wgmma" || mnemonic == "tcgen05" ||
+         mnemonic == "clusterlaunchcontrol";
+}
+
 void Lowering::instruction() {
   if (auto found = fused_.find(position_); found != fused_.end()) {
     if (found->second.product != UINT32_MAX)
@@ -202,6 +208,8 @@ void Lowering::instruction() {
   }
   Opcode opcode(instruction_->opcode);
   instruction_class_ = class_of(opcode);
+  if (program_.asynchronous.empty() && is_asynchronous(opcode.mnemonic))
+    program_.asynchronous = opcode.mnemonic;
   using Family = void (Lowering::*)(Opcode &);
   static const std::unordered_map<std::string_view, Family> families = {
       {"mov", &Lowering::move},

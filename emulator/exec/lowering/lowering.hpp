@@ -34,6 +34,8 @@ public:
   void fuse() { fused_ = find_fused_products(body_); }
   // Asynchronous operations will be done after they are issued: what waits for them does something.
   void defer() { deferred_ = true; }
+  // Fences do something.
+  void check() { checked_ = true; }
   // Branch tables of the function, as positions of the body.
   const std::vector<std::vector<uint32_t>> &tables() const { return tables_; }
 
@@ -79,6 +81,7 @@ private:
     ptx::Type type = ptx::Type::none;
     bool cluster = false; // .shared::cluster: perhaps of another block
     bool ordered = false; // volatile, relaxed, acquire, release
+    uint8_t order = 0;    // bits of Order
     bool system = false;  // .sys: with the host
     std::vector<std::string_view> rest;
   };
@@ -129,6 +132,7 @@ private:
   void put_coordinates(const Operand &list, const ImageForm &form, std::vector<uint32_t> &rows);
   Lowered &emit_image(Handler handler, const ImageForm &form, std::vector<uint32_t> rows);
   void nothing();
+  void fence();
   void tell_asynchronous(Handler handler, int64_t immediate = 0);
   bool tell_of_groups(Opcode &opcode, Track track);
   uint32_t group_count() const;
@@ -176,6 +180,7 @@ private:
   std::vector<Unfinished> unfinished_;
   uint32_t carry_ = UINT32_MAX;
   bool deferred_ = false;
+  bool checked_ = false;
   std::unordered_map<uint32_t, FusedProduct> fused_;
   // A register of 128 bits is two rows: the lower half is its own value, the upper one is here.
   std::unordered_map<uint32_t, uint32_t> upper_half_;

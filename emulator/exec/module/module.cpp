@@ -177,7 +177,7 @@ uint32_t crc32(std::string_view text) {
 // With a seed another warp may go on after any instruction, as with `interleave`.
 CodeForm form_of(const LaunchRequest &request) {
   bool stepwise = request.interleave != 0 || (request.deferred && request.deferred_seed != 0);
-  return {request.fuse_multiply_add, stepwise, request.deferred};
+  return {request.fuse_multiply_add, stepwise, request.deferred, request.checks != 0};
 }
 
 LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchRequest &request,
@@ -218,12 +218,15 @@ void PlacedInstance::run_launched(const std::vector<DeviceLaunch> &launched, con
       request.parameters = one.parameters.data();
       request.parameter_bytes = one.parameters.size();
       request.depth = by.depth + 1;
+      request.prerequisite = nullptr;
       std::vector<DeviceLaunch> next;
       LaunchResult child = run(*program, request, memory, next);
       run_launched(next, request, memory, child);
       add(result.counters, child.counters);
       add(result.touched, child.touched);
       add(result.costs, child.costs);
+      result.findings.insert(result.findings.end(), child.findings.begin(), child.findings.end());
+      result.unchecked.insert(result.unchecked.end(), child.unchecked.begin(), child.unchecked.end());
       result.status = child.status;
       result.message = std::move(child.message);
     }

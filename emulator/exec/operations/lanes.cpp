@@ -1,6 +1,7 @@
 // Operations across the lanes of a warp: shfl, vote, match, redux, elect, activemask. The .sync forms name
 // the lanes that take part and wait until all of those are there. Lanes that run together may name different
 // sets, each its own: the tiles of a warp do.
+#include "exec/block/block.hpp"
 #include "exec/operations/float_functions.hpp"
 
 namespace emulator::EMULATOR_ISA {
@@ -160,7 +161,10 @@ const Instruction *elect(Warp &w, const Instruction *i) {
   });
 }
 const Instruction *warp_barrier(Warp &w, const Instruction *i) {
-  return with_members(w, i, [](u32) {});
+  return with_members(w, i, [&](u32 members) {
+    if (w.block->checks) [[unlikely]]
+      w.block->checks->warp_barrier(w, members);
+  });
 }
 
 template <typename T> const Instruction *match_any(Warp &w, const Instruction *i) {

@@ -52,7 +52,11 @@ struct Instruction {
   bool is_warp_barrier = false; // bar.warp: lanes may wait for each other at different ones
   bool of_system = false;       // an atomic operation that the host must see as one
   bool is_carried_on = false; // a sum of products: the next instructions add to it, and nothing else reads it
+  uint8_t order = 0;          // of a load, store or atomic operation: bits of Order
 };
+
+// A strong operation, and whether it acquires or releases (PTX ISA, memory consistency model).
+enum Order : uint8_t { is_strong = 1, acquires = 2, releases = 4 };
 
 // What Instruction::immediate of a barrier says.
 enum class BarrierKind : uint8_t { sync, arrive, reduce_and, reduce_or, reduce_popc };
@@ -208,6 +212,12 @@ struct Account {
   uint16_t of_class[instruction_classes] = {};
 };
 
+struct SharedVariable {
+  std::string name;
+  uint32_t offset; // in the block's shared memory
+  uint64_t bytes;  // 0: to the end
+};
+
 struct Program {
   KernelInfo info;
   std::vector<Instruction> code;       // never resized after decoding: instructions point at each other
@@ -238,6 +248,8 @@ struct Program {
   bool orders_blocks = false;    // these on memory that blocks share: blocks must run in one order
   bool has_side_effects = false; // printf, malloc: likewise
   bool uses_clock = false;
+  std::vector<SharedVariable> shared_variables;
+  std::string asynchronous; // the first instruction whose effects are not ordered as the program is
 };
 
 } // namespace emulator

@@ -59,6 +59,7 @@ struct Awaited {
 constexpr int32_t waits_for_lanes = -1;
 constexpr int32_t waits_for_cluster = -2;
 constexpr int32_t waits_for_mbarrier = -3;
+constexpr int32_t waits_for_prerequisite = -6;
 
 struct WaitingGroup {
   Group group;

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exec/interface/found_places.hpp"
 #include "exec/interface/touched.hpp"
 #include "exec/program/program.hpp"
 #include "exec/warp/reach.hpp"
@@ -80,6 +81,7 @@ struct Worker {
   std::vector<DeviceLaunch> device_launches;
   std::unordered_map<uint64_t, DeviceLaunch> parameter_buffers; // by address: launches that are being made
   std::unordered_map<uint64_t, uint32_t> device_errors;         // the last of each thread that has one
+  bool awaits_prerequisite = false; // the kernel that griddepcontrol.wait waits for has not run yet
   uint64_t next_cluster = 0; // to begin, where they begin in order; kernels may take some out of the launch
   Touched touched;           // where the launch asks for it
   std::vector<NotedCost> costs; // likewise, beside the program's code
@@ -87,6 +89,8 @@ struct Worker {
   // What handles stood for when they were first used in this launch.
   std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;
   std::unordered_map<uint64_t, std::shared_ptr<const Surface>> surfaces;
+  FoundPlaces found;              // by checks
+  uint32_t stored_lane_bytes = 0; // of the registers that the access now under way stores; 0: it stores none
 };
 
 } // namespace emulator

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from replay.engine.driver import Driver
 from replay.records import dataclass
+from replay.timing import clocks
 
 # CUdevice_attribute
 _CLOCK_KHZ, _MULTIPROCESSORS, _MEMORY_CLOCK_KHZ, _BUS_BITS, _L2_BYTES = 13, 16, 36, 37, 38
@@ -12,7 +13,6 @@ _ISSUED = 4  # instructions of warps in a clock, by each multiprocessor: CUDA C+
 _FUSED = (
     2  # instructions of PTX that may become one of the machine: a product and a sum, an address and its load
 )
-_PER_CLOCK = 2  # transfers: the memory of GPUs has a double data rate
 MODELLED_LAUNCH_NS = 2000.0  # docs/cpu-driver.md, "Modelled time"
 SLACK = (
     0.95  # of a bound; clocks have a step, and some devices run their memory above the clock that they tell
@@ -32,7 +32,7 @@ def memory_rate(driver: Driver, device: int) -> float:
     """Bytes in a nanosecond, at most; 0.0 where the driver does not say."""
     clock = driver.cuDeviceGetAttribute(_MEMORY_CLOCK_KHZ, device)
     bits = driver.cuDeviceGetAttribute(_BUS_BITS, device)
-    return float(_PER_CLOCK * max(clock, 0) * 1e3 * max(bits, 0) / 8 / 1e9)
+    return clocks.memory_rate(clock / 1000, bits)
 
 
 def bound_of(

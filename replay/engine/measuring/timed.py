@@ -21,6 +21,7 @@ from replay.engine.messages import Messages
 from replay.engine.session import Session
 from replay.records import dataclass
 from replay.results.run.timing import LaunchTime, Restore, Serialized, Timing
+from replay.text import number
 from replay.timing.clocks import Clocks
 from replay.timing.sampler import Measurable, Measurement, Sample, measure
 from replay.timing.statistics import median, summarize
@@ -83,7 +84,7 @@ def time_session(
             modelled=emulated,
             now_ns=time.perf_counter_ns,
             sleep_s=time.sleep,
-            progress=lambda count: messages.progress(f"{count} samples"),
+            progress=lambda count: messages.progress(number(count, "sample")),
         )
         return _timing(
             measurement, sampler, clocks, parameters, session.contents.copies.copied_bytes, emulated, hot
@@ -122,7 +123,7 @@ def _hot_sampler(
         # Its model knows of no caches, and a kernel that does not end would take this process with it.
         return HotSampler(sampler, restore_each="the times are modelled", run_ns=0, single=True)
     if cold is not None:
-        run_ns = (cold.gpu or cold.host).median_ns
+        run_ns = cold.summary.median_ns
     else:
         first = sampler.sample()
         run_ns = float(first.host_ns if first.gpu_ns is None else first.gpu_ns)
@@ -215,8 +216,8 @@ class _Launches:
             self._timer.add(caches, timing.gpu_time_ns if timing else [], timing.cycles if timing else [])
             return
         self._messages.stage(f"timing each launch of the window with {caches} caches")
-        for number in range(passes):
-            self._messages.progress(f"{number} passes")
+        for done in range(passes):
+            self._messages.progress(f"{number(done, 'pass', 'passes')}")
             self._timer.run_once(
                 caches, lambda: self._sampler.make_ready(flush=caches == "cold") if restore else None
             )

@@ -32,7 +32,7 @@ _LAUNCHES = 3
 
 def explain_run(source: str, result: RunResult, files: CodeFiles) -> Explained:
     """Of `replay run`."""
-    modelled = result.driver.emulated or any(item.source == "modelled" for item in _timings(result))
+    modelled = result.driver.emulated or any(item.source == "modelled" for item in result.timings)
     of_variant = [] if result.variant is None else variant_differences(result.variant, files)
     return Explained(
         source,
@@ -60,10 +60,6 @@ def explain_failure(source: str, text: str) -> Explained:
     )
 
 
-def _timings(result: RunResult) -> list[Timing]:
-    return [timing for timing in (result.timing, result.hot) if timing is not None]
-
-
 def _title(result: RunResult) -> str:
     names = [shown(demangle(name), 80) for name in result.window.kernels]
     kernels = some(names, _LAUNCHES) or "no kernel"
@@ -78,7 +74,7 @@ def _verdict(result: RunResult) -> str:
     if fails_to_move(result):
         parts.append("with its memory elsewhere it does NOT give the same outputs")
     times: dict[tuple[str, str], list[str]] = {}
-    for timing in _timings(result):
+    for timing in result.timings:
         if timing.gpu is not None:
             times.setdefault((duration(timing.gpu.median_ns), timing.source), []).append(timing.mode)
     for (time, source), modes in times.items():
@@ -87,7 +83,7 @@ def _verdict(result: RunResult) -> str:
 
 
 def _evidence(result: RunResult) -> Iterator[str]:
-    timings = _timings(result)
+    timings = result.timings
     if len(timings) == 2 and [*_times(timings[0], "")] == [*_times(timings[1], "")]:
         yield from _times(timings[0], "cold and hot")
     else:
@@ -210,7 +206,7 @@ def _unchecked(result: RunResult, modelled: bool) -> Iterator[str]:
     yield from first([shown(text, 300) for text in verification.unverified], "parts of memory")
     if modelled:
         yield MODELLED
-    if not _timings(result) and not restores_wrongly(result):
+    if not result.timings and not restores_wrongly(result):
         yield "How long it takes: nothing was timed"
     if result.placement.relocated_ranges and result.relocation is None:
         yield "Whether the outputs depend on addresses, though some memory was moved"
@@ -248,10 +244,10 @@ def _next(result: RunResult) -> Iterator[str]:
         yield "Keep its memory at the captured addresses (--no-relocate refuses to move it)"
     if result.placement.relocated_ranges and result.relocation is None:
         yield f"`replay run {snapshot} --shift` tries whether the addresses matter"
-    for timing in _timings(result):
+    for timing in result.timings:
         for warning in timing.warnings:
             yield shown(warning.advice, 200)
-    if verdict == "match" and _timings(result):
+    if verdict == "match" and result.timings:
         yield (
             "One result is no evidence of a change: `replay compare A.rsnap B.rsnap`, or `--a` "
             "and `--b` with variants, replays both sides next to each other"

@@ -23,6 +23,7 @@ SHOWN_ROUNDS = 300
 SHOWN_LOGS = 20
 SHOWN_LOG_LINES = 200
 _LABEL = 200
+_END_LABEL = 24
 _ROUND_PIXELS = 16
 _HIGHEST = 520
 
@@ -33,14 +34,20 @@ def bisection_section(result: Bisection, files: CodeFiles) -> Section:
     section = Section(bisect_text.answer(result), verdict if result.steps else "UNSURE")
     if result.source == "modelled":
         section.lines.append(MODELLED)
-    section.key = list(_key(result))
+    labels = _labels(result)
+    section.key = list(_key(result, labels))
     section.lines += [shown(text) for text in (bisect_text.more(result) if result.steps else ())]
     if result.ended:
         section.lines.append(shown(result.ended, 400))
     where = facts(result.device, result.driver, result.driver_version, result.created_utc)
     where.rows.append(["searched", shown(result.over, 400)])
     section.tables.append(("Where and over what", where))
-    section.parts = [_candidates(result), *_course(result), *_codes(result), *_logs(result)]
+    section.parts = [
+        _candidates(result, labels),
+        *_course(result, labels),
+        *_codes(result, labels),
+        *_logs(result),
+    ]
     section.notes += [shown(text) for text in result.notes]
     for step in result.steps if files.given else ():
         found = step_differences(result, step, files)
@@ -55,10 +62,14 @@ def bisection_section(result: Bisection, files: CodeFiles) -> Section:
     return section
 
 
-def _key(result: Bisection) -> Iterator[Key]:
+def _labels(result: Bisection) -> list[str]:
+    """Of the candidates, without the words that all begin with."""
+    return [shown(label, _LABEL) for label in bisect_text.short([item.label for item in result.candidates])]
+
+
+def _key(result: Bisection, labels: Sequence[str]) -> Iterator[Key]:
     for step in result.steps:
-        bad, good = result.candidates[step.first_bad], result.candidates[step.last_good]
-        yield Key("first bad", shown(bad.label, _LABEL), f"last good: {shown(good.label, _LABEL)}")
+        yield Key("first bad", labels[step.first_bad], f"last good: {labels[step.last_good]}")
         if step.ratio is not None and step.low is not None and step.high is not None:
             note = f"between {percent(step.low)} and {percent(step.high)}"
             yield Key("change", percent(step.ratio), note)
@@ -69,7 +80,7 @@ def _named(item: BisectedCandidate) -> str:
     return " ".join(filter(None, (shown(item.label), shown(item.date, 20), shown(item.subject, 200))))
 
 
-def _candidates(result: Bisection) -> Section:
+def _candidates(result: Bisection, labels: Sequence[str]) -> Section:
     """A row for each, in their order: what it is made of, what was seen of it, and whether it is the first bad one."""
     part = Section("The candidates in their order")
     slower = result.symptom == "slower"
@@ -92,7 +103,7 @@ def _candidates(result: Bisection) -> Section:
     for at, item in enumerate(result.candidates[:MAXIMUM_ROWS]):
         likely = item.probability >= 0.0005
         table.rows.append([
-            shown(item.label),
+            labels[at],
             shown(item.date, 20),
             shown(item.subject, 200),
             *bisect_text.made_of(item),
@@ -102,11 +113,14 @@ def _candidates(result: Bisection) -> Section:
             _interval(item, axis),
             f"{100 * item.probability:.1f} %" if likely else "",
             bar(item.probability, f"{100 * item.probability:.1f} %") if item.probability >= 0.01 else "",
-            "first bad" if at in bad else bisect_text.said(item, at, result),
+            "first bad" if at in bad else bisect_text.said(item, at, labels),
         ])  # fmt: skip
     caption = f"{number(len(result.candidates), 'candidate')}, the good end first"
     if slower and found:
         caption += ". Interval: 95 %, of the time against that of the good end, which is the upright line"
+    if any(label.startswith("…") for label in labels):
+        first = shown(result.candidates[0].label, 2 * _LABEL)
+        caption += f". …: what all begin with, the first one is {first}"
     part.tables.append((caption, table.without_empty()))
     part.notes += more(result.candidates, MAXIMUM_ROWS, "candidates")
     return part
@@ -120,7 +134,7 @@ def _interval(item: BisectedCandidate, axis: tuple[float, float]) -> Markup | st
     return interval_cell((low, item.ratio, high), axis, 1.0, words)
 
 
-def _course(result: Bisection) -> Iterator[Section]:
+def _course(result: Bisection, labels: Sequence[str]) -> Iterator[Section]:
     """How the probability gathered around one candidate, search by search."""
     searches: dict[tuple[int, int], list[SearchRound]] = {}
     for one in result.course:
@@ -131,22 +145,17 @@ def _course(result: Bisection) -> Iterator[Section]:
     if result.stopped:
         part.lines.append(f"It stopped: {shown(result.stopped, 200)}.")
     for (good, bad), rounds in searches.items():
-        ends = (
-            f"{shown(result.candidates[good].label, _LABEL)} to {shown(result.candidates[bad].label, _LABEL)}"
-        )
+        ends = f"{labels[good]} to {labels[bad]}"
         caption = (
             f"{number(len(rounds), 'round')} from {ends}, the first one on top. Band: where the first bad candidate is "
             "with 95 %. Upright stroke: the likeliest one. Dot: the candidate that was observed."
         )
-        part.drawings.append((caption, _funnel(result, good, bad, rounds[:SHOWN_ROUNDS])))
+        part.drawings.append((caption, _funnel(result, labels, good, bad, rounds[:SHOWN_ROUNDS])))
     table = Table(["round", "observed", "seen", "likeliest first bad", "probability", "with 95 % from", "to"])
     for place, one in enumerate(result.course[:SHOWN_ROUNDS], 1):
-        labels = [
-            shown(result.candidates[at].label, _LABEL)
-            for at in (one.candidate, one.first_bad, one.low, one.high)
-        ]
         table.rows.append([
-            place, labels[0], _seen(one, result.symptom), labels[1], f"{100 * one.probability:.1f} %", *labels[2:]
+            place, labels[one.candidate], _seen(one, result.symptom), labels[one.first_bad],
+            f"{100 * one.probability:.1f} %", labels[one.low], labels[one.high],
         ])  # fmt: skip
     rounds_table = Section("Round by round")
     rounds_table.tables.append(("What each round said", table))
@@ -162,11 +171,13 @@ def _seen(one: SearchRound, symptom: str) -> str:
     return "shows it" if one.observation else "does not show it"
 
 
-def _funnel(result: Bisection, good: int, bad: int, rounds: Sequence[SearchRound]) -> Markup:
+def _funnel(
+    result: Bisection, labels: Sequence[str], good: int, bad: int, rounds: Sequence[SearchRound]
+) -> Markup:
     step = max(2.0, min(_ROUND_PIXELS, _HIGHEST / len(rounds)))
     top, bottom = 22.0, 22.0 + step * len(rounds)
     last = rounds[-1]
-    found = shown(result.candidates[last.first_bad].label, 200)
+    found = labels[last.first_bad]
     sure = f"with a probability of {100 * last.probability:.1f} %"
     label = f"After {number(len(rounds), 'round')} the first bad candidate is {found}, {sure}"
     drawing = Drawing(int(bottom) + 8, label)
@@ -175,8 +186,8 @@ def _funnel(result: Bisection, good: int, bad: int, rounds: Sequence[SearchRound
     def x(at: float) -> float:
         return min(1.0, max(0.0, (at - good) / count))
 
-    drawing.text(0.0, 12, shown(result.candidates[good].label, 40), "start")
-    drawing.text(1.0, 12, shown(result.candidates[bad].label, 40), "end")
+    drawing.text(0.0, 12, _beginning(labels[good]), "start")
+    drawing.text(1.0, 12, _beginning(labels[bad]), "end")
     drawing.line("grid", 0, top - 4, 1, top - 4)
     for place, one in enumerate(rounds):
         y = top + step * (place + 0.5)
@@ -191,19 +202,27 @@ def _funnel(result: Bisection, good: int, bad: int, rounds: Sequence[SearchRound
             style,
             x(one.candidate + 0.5),
             y,
-            shown(result.candidates[one.candidate].label, 200),
+            labels[one.candidate],
             min(4.0, step / 3),
         )
     return drawing.markup()
 
 
-def _codes(result: Bisection) -> Iterator[Section]:
+def _beginning(label: str) -> str:
+    """As much of a label as two have room beside each other on a telephone, cut between words where that can be."""
+    if len(label) <= _END_LABEL:
+        return label
+    kept = label[: _END_LABEL - 1]
+    return (kept[: kept.rfind(" ")] if " " in kept else kept) + "…"
+
+
+def _codes(result: Bisection, labels: Sequence[str]) -> Iterator[Section]:
     """What is made of each kind of machine code, and which candidates have it."""
-    groups: dict[int, list[BisectedCandidate]] = {}
-    for item in result.candidates:
+    groups: dict[int, list[tuple[BisectedCandidate, str]]] = {}
+    for item, label in zip(result.candidates, labels, strict=True):
         if not item.skipped:
-            groups.setdefault(item.group, []).append(item)
-    known = {at: items for at, items in groups.items() if items[0].kernels or items[0].identity}
+            groups.setdefault(item.group, []).append((item, label))
+    known = [items for items in groups.values() if items[0][0].kernels or items[0][0].identity]
     if not known:
         return
     table = Table(
@@ -220,10 +239,10 @@ def _codes(result: Bisection) -> Iterator[Section]:
             "to",
         ]
     )
-    for items in known.values():
-        first, last = shown(items[0].label, _LABEL), shown(items[-1].label, _LABEL)
-        which = [len(items), first, "" if len(items) == 1 else last]
-        for kernel in items[0].kernels:
+    for items in known:
+        (first, label), last = items[0], items[-1][1]
+        which = [len(items), label, "" if len(items) == 1 else last]
+        for kernel in first.kernels:
             figures = (kernel.registers, kernel.shared_bytes, kernel.local_bytes, kernel.spill_store_bytes,
                        kernel.spill_load_bytes)  # fmt: skip
             code = shown((kernel.code or kernel.image)[:12])
@@ -235,10 +254,10 @@ def _codes(result: Bisection) -> Iterator[Section]:
                     *which,
                 ]
             )
-        if not items[0].kernels:
-            table.rows.append(["", shown(items[0].identity, 12), "", "", "", "", "", *which])
+        if not first.kernels:
+            table.rows.append(["", shown(first.identity, 12), "", "", "", "", "", *which])
     part = Section("Machine code")
-    merged = sum(len(items) - 1 for items in known.values())
+    merged = sum(len(items) - 1 for items in known)
     said = f"{bisect_text.classes(result)}; neighbours with equal code are one candidate"
     said += f", so {number(merged, 'candidate was', 'candidates were')} not measured" if merged else ""
     part.tables.append((said, Table(table.titles, table.rows[:MAXIMUM_ROWS]).without_empty()))

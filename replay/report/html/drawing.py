@@ -37,6 +37,15 @@ class Drawing:
             )
         )
 
+    def name(self, width: float, y: float, text: str) -> None:
+        """Words at the left edge, in a line from `y` on; what has no room in the width ends in dots."""
+        self._parts.append(
+            Markup(
+                '<foreignObject x="0" y="{:.1f}" width="{}" height="18"><div class="name" title="{}">{}</div>'
+                "</foreignObject>"
+            ).format(y, _share(width), text, text)
+        )
+
     def dot(self, style: str, x: float, y: float, title: str = "", radius: float = 4) -> None:
         """A round mark."""
         self._parts.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import hashlib
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from replay.report.html.sources import Sources
 
 # Notebooks have themes of their own, whatever the browser prefers.
 _DARK_THEME = '[data-jp-theme-light="false"] &, .vscode-dark &'
+_LONGEST_WORD, _SIGNS = 20, "_=:/,"
 _LIGHT_THEME = '[data-jp-theme-light="true"] &, .vscode-light &'
 
 
@@ -56,10 +58,17 @@ def render_page(sources: Sources) -> str:
         "page.html.jinja",
         style,
         script,
-        title=f"{sections[0].title}" if sections else "replay: nothing to report",
+        title=_title(sections),
         sections=sections,
         draw=lambda plot: draw(plot, points),
     )
+
+
+def _title(sections: Sequence[Section]) -> str:
+    """For the tab of a browser: the verdict comes first."""
+    if not sections:
+        return "replay: nothing to report"
+    return " ".join(filter(None, (sections[0].verdict, sections[0].title)))
 
 
 def assembled(
@@ -113,7 +122,17 @@ def _rendered(template: str, /, **values: object) -> str:
         loader=jinja2.FunctionLoader(part), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
+    environment.filters["breakable"] = _breakable
     return environment.get_template(template).render(empty=Section("There is nothing to report."), **values)
+
+
+def _breakable(text: str) -> Markup:
+    """Long words may go on in the next line after a sign. Names of places are taken out first: they are words, too."""
+    return Markup("").join(
+        Markup("{}<wbr>").format(part) if len(word) > _LONGEST_WORD and part[-1:] in _SIGNS else part
+        for word in re.split(r"(\s+)", without_places(text))
+        for part in re.split(f"(?<=[{re.escape(_SIGNS)}])", word)
+    )
 
 
 def _policy(style: str, script: str) -> str:

@@ -134,8 +134,7 @@ def _window_cells(item: WindowResult) -> list[str]:
     result = item.result
     if result is None:
         return ["", "", "NOT REPLAYED", "", ""]
-    timing = result.timing or result.hot
-    summary = None if timing is None else timing.gpu or timing.host
+    summary = result.timings[0].summary if result.timings else None
     return [
         f"{result.window.launches:,}",
         "" if summary is None else duration(summary.median_ns),
@@ -196,7 +195,8 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
             f"{number(device.multiprocessors, 'multiprocessor')}"
         ),
     )
-    yield "driver", f"{shown(driver.choice)}, CUDA {cuda_version(driver.version)}, {shown(driver.library)}"
+    library = "" if driver.emulated else f", {shown(driver.library)}"
+    yield "driver", f"{shown(driver.choice)}, CUDA {cuda_version(driver.version)}{library}"
     names = some([shown(name, 80) for name in window.kernels], SHOWN_KERNELS)
     yield (
         "window",

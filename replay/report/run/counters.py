@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from replay.results.run.timing import KernelCounters, WindowCounters
-from replay.text import Column, Screen, duration, heading, shown, table
+from replay.text import Column, Screen, duration, heading, number, shown, table
 from replay.timing.bounds import counted
 
 SHOWN_KERNELS = 8
@@ -24,7 +24,7 @@ def render_counters(counters: WindowCounters, screen: Screen) -> Iterator[str]:
     yield table(columns, rows, screen)
     yield from screen.rest(counters.kernels, SHOWN_KERNELS, "kernel")
     if counters.failed:
-        yield f"  {counters.failed} launches did not end well and count nothing"
+        yield f"  {number(counters.failed, 'launch', 'launches')} did not end well and count nothing"
 
 
 def counter_table(counters: WindowCounters, most: int = SHOWN_KERNELS) -> tuple[list[str], list[list[str]]]:

@@ -21,7 +21,7 @@ def render_times(result: RunResult, screen: Screen) -> list[str]:
         return ["", *_profile(result.profile)]
     lines = render_restore(result.restore, screen) if result.restore is not None else []
     lines = ["", *lines] if lines else []
-    timings = [timing for timing in (result.timing, result.hot) if timing is not None]
+    timings = result.timings
     if not timings:
         return lines
     fidelity = result.fidelity
@@ -51,11 +51,11 @@ def time_line(result: RunResult) -> str:
     """The time in one line, as far as it was taken."""
     if restores_wrongly(result):
         return "none: memory could not be restored"
-    timings = [timing for timing in (result.timing, result.hot) if timing is not None]
+    timings = result.timings
     times: dict[str, list[str]] = {}
     for timing in timings:
         on_host = "" if timing.gpu is not None else " on the host"
-        times.setdefault(duration((timing.gpu or timing.host).median_ns) + on_host, []).append(timing.mode)
+        times.setdefault(duration(timing.summary.median_ns) + on_host, []).append(timing.mode)
     texts = [f"{time} with {' and '.join(modes)} caches" for time, modes in times.items()]
     if not texts:
         return ""

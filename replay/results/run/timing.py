@@ -74,6 +74,21 @@ class Timing:
     cycles_reason: str = ""
     restore_ns: float | None = None
 
+    @property
+    def summary(self) -> TimeSummary:
+        """Of the time on the GPU where events told it, else of that on the host."""
+        return self.gpu or self.host
+
+    @property
+    def samples_ns(self) -> list[int]:
+        """What `summary` is of."""
+        return self.gpu_time_ns or self.host_time_ns
+
+    @property
+    def kind(self) -> str:
+        """Which time that is: "measured GPU time", "modelled GPU time", "host time"."""
+        return "host time" if self.gpu is None else f"{self.source} GPU time"
+
 
 @dataclass(frozen=True)
 class Restore:

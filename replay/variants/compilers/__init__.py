@@ -1,1 +1,1 @@
-"""Compilers that make the image of a variant: found on this machine or fetched, and run."""
+"""Compilers that make the image of a variant: found on this machine, and run."""

@@ -51,16 +51,23 @@ class Sandbox:
         self.missing: list[str] = []
         self.used = False
 
-    def run(self, command: Sequence[str], folder: Path, timeout_s: float = TIMEOUT_S) -> Ran:
-        """Run a program that may write only into `folder`. Raises EngineError when it cannot be started or does not
-        end."""
+    def run(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        timeout_s: float = TIMEOUT_S,
+        beside: Sequence[Path] = (),
+    ) -> Ran:
+        """Run a program that may write only into `folder`. beside: folders of what it calls. Raises EngineError when it
+        cannot be started or does not end."""
         self.used = True
         read_end, told = os.pipe()
         asked = {
             "command": [str(word) for word in command], "folder": str(folder), "told": told, "limits": LIMITS,
             "path": [entry for entry in sys.path if entry], "read": list(_READ),
             "programs": [*_SYSTEM, *sorted({str(path.resolve()) for path in toolkits()}),
-                         str(Path(command[0])), str(Path(command[0]).resolve())],
+                         *(str(path) for path in beside if path.is_dir()), str(Path(command[0])),
+                         str(Path(command[0]).resolve())],
             "environment": _environment(Path(command[0]), folder),
         }  # fmt: skip
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as log:

@@ -16,6 +16,7 @@ OUT = f"{LOAD.format('%r2')} {LOADED} st.global.u32 [%rd11], %r2;"
 # What nobody has waited for would reach columns that are given back.
 LATE = WAIT.format("L", "%r30", 0)
 LOAD_FORM = "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+COPY_MAP = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"
 FREE = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r28, 32;"
 # A column of tensor memory from %r28 on; %rd20 names a matrix in shared memory whose rows have 32 bytes, unswizzled.
 HEAD = (
@@ -54,6 +55,41 @@ TENSOR_CASES = [
         shared=ONE_BARRIER,
         head=BEGIN,
         maps=True,
+    ),
+    *(
+        Case(
+            f"a tensor map that is changed {where}",
+            f"""
+            {init(1)} shl.b32 %r20, %b, 8; sub.u64 %rd6, %rd0, %rd30; add.u64 %rd6, %rd6, 128;
+            add.u64 %rd7, %rd3, %rd31; ld.global.u32 %r1, [%rd7]; st.global.u32 [%rd12], %r1;
+            st.shared.u32 [%r32+2048], %r1; bar.sync 0;
+            add.u32 %r21, %r31, 2048;
+            {change}
+            @%p8 bra GO;
+            fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;
+            mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r30], 128;
+            {LOAD_FORM} [%r31], [%rd2, {{%r20}}], [%r30];
+            GO:
+            {DONE}
+            ld.shared.u32 %r1, [%r32]; st.global.u32 [%rd11], %r1; st.global.u32 [%rd12], 0;
+            """,
+            [Mistake("fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;")],
+            shared=ONE_BARRIER,
+            head=BEGIN,
+            maps=True,
+        )
+        for where, change in (
+            (
+                "in global memory",
+                """@!%p8 tensormap.replace.tile.global_address.global.b1024.b64 [%rd2], %rd6;
+                fence.proxy.tensormap::generic.release.gpu;""",
+            ),
+            (
+                "in shared memory",
+                f"""@!%p8 tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r21], %rd6; bar.warp.sync -1;
+                {COPY_MAP} [%rd2], [%r21], 128;""",
+            ),
+        )
     ),
     *(
         Case(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 import pytest
 import toolchain
@@ -92,3 +93,39 @@ def test_variables_of_each_context_are_apart(replay, program):
     hidden = [item for item in items(replay, "memory") if item["name"] == "hidden"]
     assert len({(item["owner"], item["context"]) for item in hidden}) == 4
     assert "outputs match" in replay.run().stdout
+
+
+ENUMERATED = """
+import ctypes, sys
+from cuda.bindings import driver
+
+def made(result):
+    assert result[0] == 0, result
+    return result[1] if len(result) > 1 else None
+
+made(driver.cuInit(0))
+made(driver.cuCtxSetCurrent(made(driver.cuDevicePrimaryCtxRetain(0))))
+image = open(sys.argv[1], "rb").read() + b"\\0"
+if sys.argv[2] == "library":
+    library = made(driver.cuLibraryLoadData(image, [], [], 0, [], [], 0))
+    function = driver.CUfunction(int(made(driver.cuLibraryEnumerateKernels(1, library))[0]))
+else:
+    (function,) = made(driver.cuModuleEnumerateFunctions(1, made(driver.cuModuleLoadData(image))))
+memory = [made(driver.cuMemAlloc(4096)) for _ in range(3)]
+for each in memory:
+    made(driver.cuMemsetD8(each, 1, 4096))
+types = (ctypes.c_void_p,) * 3 + (ctypes.c_int,)
+for _ in range(2):
+    made(driver.cuLaunchKernel(function, 4, 1, 1, 256, 1, 1, 0, 0, ((*map(int, memory), 1024), types), 0))
+made(driver.cuCtxSynchronize())
+"""
+
+
+@pytest.mark.parametrize("way", ["module", "library"])
+def test_a_kernel_that_was_enumerated_has_its_name(replay, way):
+    (replay.folder / "program.py").write_text(ENUMERATED)
+    source = REPOSITORY / "samples" / "vector_add" / "vector_add.ptx"
+    done = replay.capture("--all", application=[sys.executable, "program.py", str(source), way])
+    assert "2 launches of vector_add" in done.stderr
+    assert "FUNCTION_UNKNOWN" not in replay("ls", "x.rsnap", "notes").stdout
+    assert "match" in replay("run", "x.rsnap").stdout

@@ -22,11 +22,11 @@ VERSIONS = ["11.8.89", "12.4.131", "12.6.20", "12.6.85", "12.10.5", "13.0.88"]
 
 
 def labels(over, given=""):
-    return [item.label for item in candidates(over, lambda majors: VERSIONS, given)[1]]
+    return [item.label for item in candidates(over, lambda name, majors: VERSIONS, given)[1]]
 
 
 def variants(over):
-    return [item.variant for item in candidates(over, lambda majors: VERSIONS)[1]]
+    return [item.variant for item in candidates(over, lambda name, majors: VERSIONS)[1]]
 
 
 def test_a_range_of_versions_takes_what_begins_with_its_ends():
@@ -75,7 +75,7 @@ def test_commands_have_arguments(tmp_path):
 )
 def test_what_names_no_candidates_is_refused(over, says):
     with pytest.raises(UsageError, match=says):
-        candidates(over, lambda majors: VERSIONS)
+        candidates(over, lambda name, majors: VERSIONS)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from replay.inspection.launches import LaunchedKernel, launches
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Kernel
 from replay.variants import device
-from replay.variants.compilers.ptxas import assemble, find_ptxas, requirement, spills
+from replay.variants.assemblers.ptxas import assemble, spills
+from replay.variants.assemblers.tools import PTXAS, find
 from replay.variants.compilers.tools import BuildError
 from replay.variants.images import describe
 from replay.variants.interface import InterfaceMismatch, Launched, compare_interfaces, compare_variables
@@ -67,6 +68,7 @@ def test_text_that_makes_no_sense_is_a_usage_error(text):
     ("written", "stable"),
     [
         ("ptxas:12.6", "ptxas=12.6"),
+        ("--tileiras 13.1 --ptxas 13.0", "ptxas=13.0 tileiras=13.1"),
         ("ptxas 12.6", "ptxas=12.6"),
         ("--ptxas 12.6", "ptxas=12.6"),
         ("--ptxas=12.6 --block 128", "ptxas=12.6 block=128,1,1"),
@@ -292,7 +294,7 @@ def test_a_block_that_is_too_large_for_the_variant_is_refused(plan):
 
 
 def test_a_file_that_is_no_image_is_refused(plan):
-    with pytest.raises(EngineError.__mro__[1], match="no cubin, PTX or fat binary"):
+    with pytest.raises(EngineError.__mro__[1], match="no cubin, PTX, Tile IR or fat binary"):
         plan(b"hello")
 
 
@@ -323,8 +325,8 @@ def test_the_images_reach_the_worker_through_open_files(plan):
 
 
 def test_the_wheel_of_a_version_is_named_as_on_the_index():
-    assert requirement("13.0") == "nvidia-cuda-nvcc==13.0.*"
-    assert requirement("12.9.86") == "nvidia-cuda-nvcc-cu12==12.9.86"
+    assert PTXAS.requirement("13.0") == "nvidia-cuda-nvcc==13.0.*"
+    assert PTXAS.requirement("12.9.86") == "nvidia-cuda-nvcc-cu12==12.9.86"
 
 
 def test_spills_are_those_of_the_kernel_and_not_of_its_functions():
@@ -340,7 +342,7 @@ ptxas info    : Used 12 registers"""
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs ptxas on PATH: install a CUDA toolkit")
 def test_machine_code_is_compared_kernel_by_kernel(tmp_path):
     """Two builds may differ in the file and have the same instructions."""
-    tool = find_ptxas(shutil.which("ptxas"))
+    tool = find(PTXAS, shutil.which("ptxas"))
 
     def build(text, name):
         return assemble(tool, text, name, 90)
@@ -355,7 +357,7 @@ def test_machine_code_is_compared_kernel_by_kernel(tmp_path):
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs ptxas on PATH: install a CUDA toolkit")
 def test_ptx_that_is_too_new_is_lowered_and_that_is_told():
-    tool = find_ptxas(shutil.which("ptxas"))
+    tool = find(PTXAS, shutil.which("ptxas"))
     text = PTX.replace(b".version 7.0", b".version 99.0")
     lowered = assemble(tool, text, "new.ptx", 90)
     assert lowered.lowered.startswith(f"PTX 99.0 was given to ptxas {tool.version} as ")

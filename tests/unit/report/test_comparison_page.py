@@ -115,3 +115,31 @@ def test_two_sides_stand_beside_each_other():
 def test_headings_follow_one_another(tmp_path):
     levels = [int(level) for level in re.findall(r"<h(\d)", page_of(tmp_path, compared()))]
     assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+
+
+def test_the_title_of_the_tab_begins_with_the_verdict(tmp_path):
+    assert "<title>SLOWER +6.00 % [" in page_of(tmp_path, compared())
+
+
+def test_the_band_runs_through_no_words(tmp_path):
+    drawing = (
+        page_of(tmp_path, compared(), compared(kernel="other"))
+        .split("Change of B against A, with")[1]
+        .split("</svg>")[0]
+    )
+    bands = [(float(y), float(y) + float(height)) for y, height in
+             re.findall(r'class="band"[^>]* y="([\d.]+)"[^>]*height="([\d.]+)"', drawing)]  # fmt: skip
+    words = [(float(y), float(y) + 18) for y in re.findall(r'<foreignObject x="0" y="([\d.]+)"', drawing)]
+    words += [(float(y) - 12, float(y)) for y in re.findall(r'<text class="label[^>]* y="([\d.]+)"', drawing)]
+    assert len(bands) == 2
+    assert len(words) == 4
+    assert not [(word, band) for word in words for band in bands if word[0] < band[1] and band[0] < word[1]]
+
+
+def test_a_caption_says_what_is_drawn_and_nothing_else(tmp_path):
+    few = [ComparedRound(1000.0, 1030.0, False), ComparedRound(1000.0, 1030.0, True)]
+    page = page_of(tmp_path, compared(rounds=few))
+    assert "Medians of the rounds. Every sample of a side is the same." in page
+    assert "quartile" not in page.split("Medians of the rounds.")[1].split("</figcaption>")[0]
+    drawn = page_of(tmp_path, compared())
+    assert "each sample a dot; a bar from quartile to quartile, thick where the median lies" in drawn

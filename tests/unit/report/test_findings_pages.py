@@ -49,6 +49,17 @@ class TestBisection:
         assert "99.5 % sure, and 99 % are enough" in text
         assert "Round by round" in text
 
+    def test_what_all_labels_begin_with_is_said_once(self):
+        known = bisection().candidates
+        long = [dataclasses.replace(item, label=f"env=A_LONG_NAME:1.00 env=BUILD={at}")
+                for at, item in enumerate(known)]  # fmt: skip
+        page = render_page(Sources(bisections=[bisection(candidates=long)]))
+        text = text_of(page)
+        below = text.partition("The candidates in their order")[2]
+        assert below.count("env=A_LONG_NAME:1.00") <= 2  # above the table, and of the log
+        assert "first bad …2 last good: …1" in text
+        assert "the first one is env=A_LONG_NAME:1.00 env=BUILD=0" in text
+
     def test_a_candidate_has_its_time_and_interval(self):
         page = render_page(Sources(bisections=[bisection()]))
         assert "1.067 us" in page

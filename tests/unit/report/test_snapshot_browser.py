@@ -161,6 +161,11 @@ def test_memory_is_picked_in_the_map_in_the_table_and_by_pointers(browser, page)
     browser.settle()
     assert "Allocation 1:" in browser.run(told)
     assert "pointed to by" in browser.run(told)
+    below = (
+        "(figure => figure.querySelector('.ends').getBoundingClientRect().top >= "
+        "figure.querySelector('canvas.heatmap, svg').getBoundingClientRect().bottom)"
+    )
+    assert browser.run(f"[...document.querySelectorAll('.contents figure')].every({below})")
     before = browser.run(PIXELS.format("memory"))
     browser.run("[...document.querySelectorAll('.memory .switch button')].at(1).click()")
     browser.settle()

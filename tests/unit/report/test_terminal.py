@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 from unit.helpers.result_factory import make_result, modelled
@@ -192,6 +193,11 @@ class TestCompare:
         assert text.count("coarse") == 1
         assert "UNSURE 5 rows (kernel_0, kernel_1, kernel_2 and 2 more): the clock has coarse" in text
         assert "UNSURE other: another" in text
+
+    def test_an_axis_ends_where_no_time_is_left(self):
+        text = render_comparison(comparison([row("a", "SLOWER", 52.0)]), WIDE)
+        titles = next(line for line in text.splitlines() if "rounds" in line)
+        assert re.search(r"-100 % +\+51\d\d % +rounds", titles)
 
     def test_intervals_share_an_axis_that_one_row_does_not_flatten(self):
         rows = [row("a", "SLOWER", 1.05), row("b", "SAME", 1.0), row("huge", "SLOWER", 9.0)]

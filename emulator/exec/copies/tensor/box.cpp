@@ -4,6 +4,7 @@
 
 #include "exec/access/access.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/block/pending.hpp"
 #include "exec/copies/extra_operands.hpp"
 
 namespace emulator::tensor_copies {
@@ -49,7 +50,9 @@ TensorMap map_of(Warp &w, const Instruction *i, uint32_t lane) {
     misaligned(w, i, lane, at, map_alignment);
   check_access(w, i, lane, at, sizeof(TensorMap), false);
   TensorMap map;
-  std::memcpy(static_cast<void *>(&map), reinterpret_cast<const void *>(at), sizeof map);
+  const PendingOperations *pending = w.block->pending;
+  const void *seen = pending ? pending->map_as_seen(at) : reinterpret_cast<const void *>(at);
+  std::memcpy(static_cast<void *>(&map), seen, sizeof map);
   return map;
 }
 

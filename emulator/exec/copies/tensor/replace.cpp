@@ -4,6 +4,7 @@
 
 #include "exec/access/access.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/block/pending.hpp"
 #include "exec/copies/extra_operands.hpp"
 #include "exec/copies/tensor/copies.hpp"
 #include "exec/interface/tensor_map.hpp"
@@ -30,6 +31,8 @@ const Instruction *replace(Warp &w, const Instruction *i) {
     if ((holder ? at - holder->warps[0].shared_base : at) % map_alignment != 0)
       misaligned(w, i, lane, at, map_alignment);
     check_access(w, i, lane, at, sizeof(TensorMap), true);
+    if (!holder && w.block->pending)
+      w.block->pending->map_changes(at, sizeof(TensorMap));
     TensorMap map;
     std::memcpy(static_cast<void *>(&map), reinterpret_cast<const void *>(at), sizeof map);
     // Kernels make maps, too: of zeros, field by field.

@@ -29,6 +29,9 @@ Lowering::AccessForm Lowering::access_form(Opcode &opcode) {
     } else if (m == "volatile" || m == "relaxed" || m == "acquire" || m == "release" || m == "acq_rel" ||
                m == "sc" || m == "mmio") {
       form.ordered = true;
+      bool both = m == "acq_rel" || m == "sc";
+      form.order |=
+          is_strong | (both || m == "acquire" ? acquires : 0) | (both || m == "release" ? releases : 0);
     } else if (m == "sys") {
       form.system = true;
     } else if (m == "weak" || m == "cta" || m == "cluster" || m == "gpu" || m == "nc" || m == "ca" ||

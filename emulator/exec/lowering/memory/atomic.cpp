@@ -52,6 +52,7 @@ void Lowering::atomic(Opcode &opcode) {
   lowered.instruction.immediate = offset;
   lowered.instruction.wide_address = wide;
   lowered.instruction.of_system = form.system;
+  lowered.instruction.order = form.order;
   lowered.instruction.element_bytes = static_cast<uint8_t>(ptx::size_bytes(form.type));
   lowered.counted = 1;
   apply_guard(lowered);
@@ -92,6 +93,7 @@ void Lowering::atomic_vector(const AccessForm &form, const Operation &found, siz
   lowered.instruction.immediate = offset;
   lowered.instruction.wide_address = wide;
   lowered.instruction.of_system = form.system;
+  lowered.instruction.order = form.order;
   lowered.instruction.extra_count = static_cast<uint8_t>(form.elements);
   lowered.instruction.element_bytes = static_cast<uint8_t>(ptx::size_bytes(form.type));
   lowered.counted = 1;

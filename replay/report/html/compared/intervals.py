@@ -12,7 +12,7 @@ from replay.results.comparison import ComparedRow
 from replay.text import percent, shown
 
 SHOWN_ROWS = 60
-_ROW, _AXIS = 38, 24
+_WORDS, _ROW, _AXIS = 19, 44, 20  # pixels: the line of words, all of a row, below
 _WIDEST = 4.0  # times the smallest effect on each side of the rest: farther ends of intervals are cut, with an arrow
 
 
@@ -31,26 +31,40 @@ def intervals(rows: Sequence[ComparedRow], minimum_effect: float) -> tuple[str, 
     bottom = height - _AXIS
     said = "; ".join(f"{shown(row.kernel, 60)} {percent(row.ratio or 1.0)}" for row in drawn[:10])
     drawing = Drawing(height, f"Change of B against A, with intervals. {said}")
-    drawing.box("band", across(-minimum_effect), 0, across(minimum_effect), bottom)
-    for tick in round_ticks(100 * across.low, 100 * across.high, 7):
-        x = across(tick / 100)
-        drawing.line("grid", x, 0, x, bottom)
-        drawing.text(x, height - 7, f"{tick:+g} %" if tick else "0 %")
-    drawing.line("zero", across(0.0), 0, across(0.0), bottom)
+    ticks = round_ticks(100 * across.low, 100 * across.high, 7)
     for at, row in enumerate(drawn):
-        assert row.ratio is not None
-        y = _ROW * at + 27
-        drawing.text(0.0, y - 13, f"{shown(row.kernel, 70)}  {row.verdict}", "start", "label")
-        if row.low is not None and row.high is not None:
-            text = f"{percent(row.low)} .. {percent(row.high)}"
-            drawing.line(f"interval {row.verdict}", across(row.low - 1), y, across(row.high - 1), y, text)
-        drawing.dot(row.verdict, across(row.ratio - 1), y, percent(row.ratio), 5)
-        x = across(max(row.ratio, row.high or row.ratio) - 1)
-        drawing.text(x + 0.012 if x < 0.8 else 0.99, y + 4 if x < 0.8 else y - 13, percent(row.ratio),
-                     "start" if x < 0.8 else "end", "label")  # fmt: skip
+        _row(drawing, across, row, _ROW * at, minimum_effect, ticks)
+    for tick in ticks:
+        drawing.text(across(tick / 100), bottom + 15, f"{tick:+g} %" if tick else "0 %")
     more = f" The first {SHOWN_ROWS} rows." if len(rows) > SHOWN_ROWS else ""
     caption = (
         f"Change of B against A; right is slower. The band is the smallest change that counts, "
         f"{100 * minimum_effect:g} % on either side; the bar is the interval.{more}"
     )
     return caption, drawing.markup()
+
+
+def _row(
+    drawing: Drawing,
+    across: Scale,
+    row: ComparedRow,
+    top: float,
+    minimum_effect: float,
+    ticks: Sequence[float],
+) -> None:
+    """Words in a line of their own; below it the strip with band, grid and interval, which run through no text."""
+    assert row.ratio is not None
+    begin, end = top + _WORDS, top + _ROW - 4
+    middle = (begin + end) / 2
+    drawing.text(1.0, top + 14, f"{row.verdict} {percent(row.ratio)}", "end", f"label {row.verdict}")
+    drawing.name(0.66, top, shown(row.kernel, 300))
+    drawing.box("band", across(-minimum_effect), begin, across(minimum_effect), end)
+    for tick in ticks:
+        drawing.line("grid", across(tick / 100), begin, across(tick / 100), end)
+    drawing.line("zero", across(0.0), begin, across(0.0), end)
+    if row.low is not None and row.high is not None:
+        text = f"{percent(row.low)} .. {percent(row.high)}"
+        drawing.line(
+            f"interval {row.verdict}", across(row.low - 1), middle, across(row.high - 1), middle, text
+        )
+    drawing.dot(row.verdict, across(row.ratio - 1), middle, percent(row.ratio), 5)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from markupsafe import Markup
+
 from replay.difference import CodeFiles, differences
 from replay.report import compare as compare_text
 from replay.report.code import code_advice
 from replay.report.commands import comparison_commands
 from replay.report.html.code import code_section, compared_source_section
 from replay.report.html.compared.counted import counted_parts
-from replay.report.html.compared.densities import densities
 from replay.report.html.compared.intervals import intervals
 from replay.report.html.compared.waterfall import waterfall
 from replay.report.html.model import (
@@ -25,6 +26,7 @@ from replay.report.html.model import (
     worst,
 )
 from replay.report.html.plots import Curve, Panel, Plot
+from replay.report.html.spread import Group, spread
 from replay.results.comparison import ComparedRound, ComparedRow, Comparison
 from replay.results.run.variant import KeptImage
 from replay.text import MODELLED, duration, number, percent, shown
@@ -116,7 +118,7 @@ def _row(row: ComparedRow, files: CodeFiles, kept: Sequence[KeptImage]) -> Secti
         section.lines.append(shown(row.reason, 2000))
     if row.spoiled:
         section.lines.append(f"{number(len(row.spoiled), 'round')} repeated: {shown(row.spoiled[0], 300)}")
-    for drawn in (densities(row), waterfall(row.launches)):
+    for drawn in (_spread(row), waterfall(row.launches)):
         if drawn is not None:
             section.drawings.append(drawn)
     for part in counted_parts(row):
@@ -153,6 +155,17 @@ def _row(row: ComparedRow, files: CodeFiles, kept: Sequence[KeptImage]) -> Secti
     if files.given or kept:
         section.details += map(code_section, differences(row, files))
     return section
+
+
+def _spread(row: ComparedRow) -> tuple[str, Markup] | None:
+    if len(row.rounds) < 2:
+        return None
+    groups = [
+        Group("A", "a", [item.a_ns for item in row.rounds]),
+        Group("B", "b", [item.b_ns for item in row.rounds]),
+    ]
+    found = spread(groups, "the medians of the rounds")
+    return None if found is None else (f"Medians of the rounds. {found[0]}", found[1])
 
 
 def _is_constant(row: ComparedRow) -> bool:

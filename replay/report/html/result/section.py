@@ -14,7 +14,7 @@ from replay.report.html.code import code_section, source_section
 from replay.report.html.model import Key, Section, Table
 from replay.report.html.result.counted import bound_sentences, counters_parts
 from replay.report.html.result.outputs import outputs_part
-from replay.report.html.result.times import time_part, timings_of
+from replay.report.html.result.times import time_part
 from replay.results.schema import RunResult
 from replay.text import MODELLED, cuda_version, duration, shown, size, some
 from replay.timing.density import median_interval
@@ -48,10 +48,9 @@ def result_section(result: RunResult, files: CodeFiles, beside: Sequence[RunResu
 
 def _key(result: RunResult) -> Iterator[Key]:
     """The figures that most people came for."""
-    for timing in timings_of(result):
-        summary = timing.gpu or timing.host
-        kind = f"{timing.source} GPU time" if timing.gpu else "host time"
-        interval = median_interval(timing.gpu_time_ns or timing.host_time_ns)
+    for timing in result.timings:
+        summary = timing.summary
+        interval = median_interval(timing.samples_ns)
         if summary.minimum_ns == summary.maximum_ns:
             note = "the same in every sample"
         elif interval is None:
@@ -60,7 +59,7 @@ def _key(result: RunResult) -> Iterator[Key]:
             )
         else:
             note = f"95 % interval {duration(interval[0])} .. {duration(interval[1])}"
-        yield Key(f"{timing.mode} caches, {kind}", duration(summary.median_ns), note)
+        yield Key(f"{timing.mode} caches, {timing.kind}", duration(summary.median_ns), note)
     fidelity = result.fidelity
     if fidelity is not None:
         launches = "one launch" if fidelity.launches == 1 else f"{fidelity.launches:,} launches"

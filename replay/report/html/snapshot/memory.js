@@ -75,11 +75,10 @@
         draw.globalAlpha = 0.2; draw.fillRect(x, y + tall - up, wide, up); draw.globalAlpha = 1;
         draw.fillRect(x, y + tall - Math.min(3, tall), wide, Math.min(3, tall));
       }
+      if (item.changed === null) hatch(draw, x, y, wide, tall);
       if (inset) {
         draw.strokeStyle = colour("line"); draw.lineWidth = 1;
-        draw.setLineDash(item.changed === null ? [3, 3] : []);
         draw.strokeRect(x + 0.5, y + 0.5, wide - 1, tall - 1);
-        draw.setLineDash([]);
       }
       if (wide < 30 || tall < 16 || !box.first) return;
       draw.textAlign = "left"; draw.fillStyle = colour("ink");
@@ -88,6 +87,14 @@
       lines.forEach((text, at) => {
         draw.fillText(fitted(draw, text, wide - 12), x + 6, y + (tall > 44 ? 14 : (tall - 3) / 2) + at * 16);
       });
+    }
+
+    function hatch(draw, x, y, wide, tall) {
+      draw.save();
+      draw.beginPath(); draw.rect(x, y, wide, tall); draw.clip();
+      draw.strokeStyle = colour("line"); draw.lineWidth = 1; draw.beginPath();
+      for (let at = -tall; at < wide; at += 7) { draw.moveTo(x + at, y + tall); draw.lineTo(x + at + tall, y); }
+      draw.stroke(); draw.restore();
     }
 
     const middle = (item) => {
@@ -213,7 +220,7 @@
     function heat(panel, name, sample, cells, limits) {
       const figure = element("figure", "", panel);
       element("figcaption", "", figure, name);
-      const { rows, columns } = sample, canvas = element("canvas", "heat", figure);
+      const { rows, columns } = sample, canvas = element("canvas", "heatmap", figure);
       canvas.width = columns; canvas.height = rows;
       canvas.setAttribute("role", "img");
       canvas.setAttribute("aria-label", `${name}: ${rows} rows of ${columns} stretches, from ${limits[0]} to ${limits[1]}`);

@@ -1,6 +1,6 @@
-"""Which versions of ptxas the package index offers: asked through `pip index versions` by the packages' own names.
+"""Which versions of an assembler the package index offers: asked through `pip index versions` by the packages' names.
 
-The user's own settings of pip hold. Answers are kept for a day in `$XDG_CACHE_HOME/gpu-replay/ptxas/index.json`; an
+The user's own settings of pip hold. Answers are kept for a day in `index.json` of the assembler's cache folder; an
 older one replaces an index that does not answer.
 """
 
@@ -20,6 +20,7 @@ from pathlib import Path
 from replay.errors import EngineError, ReplayError
 from replay.reading import read_json
 from replay.records import dataclass
+from replay.variants.assemblers.tools import Assembler
 from replay.variants.compilers.tools import Ran, run_tool
 
 NAME = "index.json"
@@ -35,18 +36,14 @@ _VERSION = re.compile(r"\d{2}\.\d{1,3}\.\d{1,4}")
 
 @dataclass(frozen=True)
 class Offered:
-    """versions: of ptxas, as the packages are numbered. problem: why they may not be all, "" when they are."""
+    """versions: as the packages are numbered. problem: why they may not be all, "" when they are."""
 
     versions: tuple[str, ...]
     problem: str = ""
 
 
-def package(major: int) -> str:
-    """The package with ptxas of this CUDA: from 13 on one for all, before with the major version in its name."""
-    return "nvidia-cuda-nvcc" if major >= 13 else f"nvidia-cuda-nvcc-cu{major}"
-
-
 def offered(
+    kind: Assembler,
     majors: Iterable[int],
     folder: Path,
     ask: Callable[[str], Ran] | None = None,
@@ -56,7 +53,7 @@ def offered(
     known = _read(folder)
     found: list[str] = []
     problems: list[str] = []
-    for name in dict.fromkeys(map(package, majors)):
+    for name in dict.fromkeys(kind.package(major) for major in majors if major >= kind.minimum_major):
         asked_s, versions = known.get(name, (-math.inf, []))
         if not 0 <= now_s() - asked_s < MAXIMUM_AGE_S:
             answer, why = _asked(name, ask or _ask_pip)

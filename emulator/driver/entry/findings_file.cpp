@@ -1,0 +1,88 @@
+#include "findings_file.hpp"
+
+#include "core/settings.hpp"
+#include "entry.hpp"
+#include "json_lines.hpp"
+
+#include <unistd.h>
+
+namespace emulator::driver {
+namespace {
+
+constexpr size_t most_told = 10;
+
+using Triple = std::array<uint32_t, 3>;
+
+std::string numbers(const Triple &three) {
+  return std::to_string(three[0]) + "," + std::to_string(three[1]) + "," + std::to_string(three[2]);
+}
+
+std::string field(const char *name, const std::string &value) {
+  return std::string("\"") + name + "\":" + value + ",";
+}
+
+std::string written(const Side &side) {
+  return "{" + field("instruction", quoted(side.instruction)) + field("file", quoted(side.file)) +
+         field("line", std::to_string(side.line)) + field("text", std::to_string(side.text)) +
+         field("ptx_line", std::to_string(side.ptx_line)) + field("block", "[" + numbers(side.block) + "]") +
+         "\"thread\":[" + numbers(side.thread) + "]}";
+}
+
+const char *truth(bool value) { return value ? "true" : "false"; }
+
+std::string written(const Finding &found) {
+  return "{" + field("check", quoted(check_names[static_cast<size_t>(found.check)])) +
+         field("kind", quoted(finding_kind_names[static_cast<size_t>(found.kind)])) +
+         field("space", quoted(found.space)) + field("variable", quoted(found.variable)) +
+         field("offset", std::to_string(found.offset)) + field("bytes", std::to_string(found.bytes)) +
+         field("same_value", truth(found.same_value)) + field("one_warp", truth(found.one_warp)) +
+         field("count", std::to_string(found.count)) + field("first", written(found.first)) +
+         "\"second\":" + written(found.second) + "}";
+}
+
+std::string place(const Side &side) {
+  std::string ptx = "PTX line " + std::to_string(side.ptx_line);
+  return (side.file.empty() ? ptx : side.file + ":" + std::to_string(side.line) + " (" + ptx + ")") +
+         ", block (" + numbers(side.block) + "), thread (" + numbers(side.thread) + "): " + side.instruction;
+}
+
+void tell_finding(const std::string &kernel, const Finding &found) {
+  tell(std::string(check_names[static_cast<size_t>(found.check)]) + ": " +
+       finding_kind_names[static_cast<size_t>(found.kind)] +
+       (found.same_value ? " (of the same value)" : "") + " of " + std::to_string(found.bytes) +
+       " bytes of " + found.space + " memory at " + (found.variable.empty() ? "" : found.variable + " + ") +
+       std::to_string(found.offset) + ", " + std::to_string(found.count) + " times\n  in kernel " + kernel +
+       "\n  first  " + place(found.first) + "\n  second " + place(found.second));
+}
+
+} // namespace
+
+void append_findings(const std::string &kernel, const LaunchResult &result, uint64_t launch_number) {
+  if (settings().checks.bits == 0)
+    return;
+  if (settings().findings.empty()) {
+    for (size_t k = 0; k < std::min(result.findings.size(), most_told); ++k)
+      tell_finding(kernel, result.findings[k]);
+    if (result.findings.size() > most_told)
+      tell("and " + std::to_string(result.findings.size() - most_told) + " more findings in kernel " +
+           kernel);
+    for (const Unchecked &left_out : result.unchecked)
+      tell("kernel " + kernel + " is not checked for " + check_names[static_cast<size_t>(left_out.check)] +
+           ": " + left_out.why);
+    return;
+  }
+  std::string line = "{\"schema\":\"replay.emulator.findings/1\"," +
+                     field("process", std::to_string(getpid())) +
+                     field("launch", std::to_string(launch_number)) + field("kernel", quoted(kernel)) +
+                     field("ok", truth(result.status == LaunchStatus::ok)) + "\"findings\":[";
+  for (const Finding &found : result.findings)
+    line += (&found == result.findings.data() ? "" : ",") + written(found);
+  line += "],\"unchecked\":[";
+  for (const Unchecked &left_out : result.unchecked)
+    line += std::string(&left_out == result.unchecked.data() ? "" : ",") + "{" +
+            field("check", quoted(check_names[static_cast<size_t>(left_out.check)])) +
+            "\"why\":" + quoted(left_out.why) + "}";
+  append_line("findings", settings().findings, line + "]}\n");
+}
+
+} // namespace emulator::driver

@@ -1,0 +1,61 @@
+#include "exec/check/block_checks.hpp"
+
+namespace emulator {
+
+std::vector<Unchecked> unchecked(const Launch &launch) {
+  const LaunchRequest &request = *launch.request;
+  std::vector<Unchecked> found;
+  if (!(request.checks & bit_of(Check::race)) || launch.shared_bytes == 0)
+    return found;
+  if (!launch.program->asynchronous.empty())
+    found.push_back({Check::race, "it uses " + launch.program->asynchronous +
+                                      ", whose order with other accesses is not followed"});
+  else if (uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z > 1)
+    found.push_back({Check::race, "its blocks form clusters, and may use each other's shared memory"});
+  return found;
+}
+
+std::unique_ptr<BlockChecks> BlockChecks::create(const Launch &launch, uint64_t base, uint64_t bytes) {
+  if (!(launch.request->checks & bit_of(Check::race)) || bytes == 0 || !unchecked(launch).empty())
+    return nullptr;
+  auto checks = std::make_unique<BlockChecks>();
+  checks->clocks_.prepare(launch.threads_per_block);
+  checks->races_.prepare(launch, base, bytes, checks->clocks_);
+  return checks;
+}
+
+void BlockChecks::start(uint64_t block) {
+  clocks_.begin_block();
+  races_.start(block);
+}
+
+void BlockChecks::access(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,
+                         uint32_t bytes, AccessKind kind) {
+  const bool reads = kind != AccessKind::store, writes = kind != AccessKind::load;
+  const bool strong = kind == AccessKind::atomic || i->order != 0;
+  for (uint32_t rest = strong && reads ? lanes : 0; rest; rest &= rest - 1)
+    clocks_.read_strongly(w.index * lanes_per_warp + first_lane(rest), addresses[first_lane(rest)]);
+  races_.access(w, i, lanes, addresses, bytes, kind);
+  for (uint32_t rest = strong && writes ? lanes : 0; rest; rest &= rest - 1)
+    clocks_.write_strongly(w.index * lanes_per_warp + first_lane(rest), addresses[first_lane(rest)],
+                           i->order & releases);
+}
+
+void BlockChecks::fence(const Warp &w) {
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1)
+    clocks_.fence(w.index * lanes_per_warp + first_lane(lanes));
+}
+
+void BlockChecks::complete(const std::vector<Warp> &warps, uint32_t id, bool of_all) {
+  if (of_all) {
+    clocks_.begin_phase();
+    return;
+  }
+  for (const Warp &warp : warps)
+    for (const WaitingGroup &group : warp.waiting)
+      if (group.barrier == static_cast<int32_t>(id))
+        clocks_.leave(id, warp.index, group.participants);
+  clocks_.end_barrier(id);
+}
+
+} // namespace emulator

@@ -1,0 +1,34 @@
+// What a launch checks of one block (LaunchRequest::checks). Handlers tell it what happens.
+#pragma once
+
+#include <memory>
+
+#include "exec/check/race.hpp"
+
+namespace emulator {
+
+class BlockChecks {
+public:
+  // nullptr when the launch checks nothing that can be checked of it.
+  static std::unique_ptr<BlockChecks> create(const Launch &launch, uint64_t shared_base,
+                                             uint64_t shared_bytes);
+
+  void start(uint64_t block);
+  void access(Warp &warp, const Instruction *i, uint32_t lanes, const uint64_t *addresses, uint32_t bytes,
+              AccessKind kind);
+  void fence(const Warp &warp);
+  void warp_barrier(const Warp &warp, uint32_t lanes) { clocks_.join_lanes(warp.index, lanes); }
+  // The active lanes arrive at barrier `id`.
+  void arrive(const Warp &warp, uint32_t id) { clocks_.arrive(id, warp.index, warp.active); }
+  // The barrier is complete: who waits at it goes on. `of_all`: these are all threads there are.
+  void complete(const std::vector<Warp> &warps, uint32_t id, bool of_all);
+
+private:
+  Clocks clocks_;
+  SharedRaces races_;
+};
+
+// What these checks leave out of a launch.
+std::vector<Unchecked> unchecked(const Launch &launch);
+
+} // namespace emulator

@@ -1,0 +1,108 @@
+#include "exec/check/findings.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "exec/warp/readable_name.hpp"
+
+namespace emulator {
+
+namespace {
+
+constexpr size_t most_characters = 160; // of an instruction, and of a file's name
+
+std::string line_of(const ptx::Module &module, const ptx::SourceLine &source) {
+  if (source.text >= module.texts.size())
+    return "";
+  std::string_view all = module.texts[source.text].text;
+  size_t begin = 0;
+  for (uint32_t number = 1; number < source.ptx_line && begin < all.size(); ++number)
+    begin = std::min(all.find('\n', begin), all.size() - 1) + 1;
+  std::string_view line = all.substr(begin, all.find('\n', begin) - begin);
+  size_t first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
+  return first == std::string_view::npos
+             ? ""
+             : std::string(line.substr(first, std::min(last + 1 - first, most_characters)));
+}
+
+// The names of its folders may be those of people.
+std::string without_folders(std::string_view path) {
+  size_t slash = path.find_last_of("/\\");
+  return std::string(path.substr(slash == std::string_view::npos ? 0 : slash + 1).substr(0, most_characters));
+}
+
+Side side(const Launch &launch, uint32_t instruction, uint64_t block, uint32_t thread) {
+  const ptx::SourceLine &source = launch.program->source[instruction];
+  Side found;
+  found.instruction = line_of(*launch.module, source);
+  found.text = source.text;
+  found.ptx_line = source.ptx_line;
+  if (source.text < launch.module->texts.size()) {
+    const auto &files = launch.module->texts[source.text].files;
+    if (auto file = files.find(source.file); file != files.end()) {
+      found.file = without_folders(file->second);
+      found.line = source.line;
+    }
+  }
+  const Dim3 &grid = launch.request->grid, &size = launch.request->block;
+  found.block = {static_cast<uint32_t>(block % grid.x), static_cast<uint32_t>(block / grid.x % grid.y),
+                 static_cast<uint32_t>(block / grid.x / grid.y)};
+  found.thread = {thread % size.x, thread / size.x % size.y, thread / size.x / size.y};
+  return found;
+}
+
+// The variable that holds the offset, which becomes one in the variable.
+std::string variable_at(const Program &program, uint64_t &offset) {
+  const SharedVariable *found = nullptr;
+  for (const SharedVariable &variable : program.shared_variables)
+    if (offset >= variable.offset && (variable.bytes == 0 || offset - variable.offset < variable.bytes) &&
+        (!found || variable.bytes != 0))
+      found = &variable;
+  if (!found)
+    return "";
+  offset -= found->offset;
+  return found->name;
+}
+
+} // namespace
+
+void note(FoundPlaces &to, const FoundKey &key, const FoundExample &example) {
+  auto [place, is_new] = to.try_emplace(key, example);
+  if (!is_new) {
+    uint64_t count = place->second.count + example.count;
+    if (example.block < place->second.block)
+      place->second = example;
+    place->second.count = count;
+  } else if (to.size() > most_findings) {
+    // The last ones go: what is kept does not depend on which came first.
+    to.erase(std::prev(to.end()));
+  }
+}
+
+void add(FoundPlaces &to, const FoundPlaces &more) {
+  for (const auto &[key, example] : more)
+    note(to, key, example);
+}
+
+std::vector<Finding> named(const FoundPlaces &found, const Launch &launch) {
+  std::vector<Finding> all;
+  for (const auto &[key, example] : found) {
+    const auto &[check, kind, first, second, same_value, one_warp] = key;
+    Finding one;
+    one.check = check;
+    one.kind = kind;
+    one.first = side(launch, first, example.block, example.first_thread);
+    one.second = side(launch, second, example.block, example.second_thread);
+    one.same_value = same_value;
+    one.one_warp = one_warp;
+    one.space = "shared";
+    one.offset = example.offset;
+    one.variable = variable_at(*launch.program, one.offset);
+    one.bytes = example.bytes;
+    one.count = example.count;
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+} // namespace emulator

@@ -1,0 +1,130 @@
+#include "exec/check/race.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace emulator {
+
+namespace {
+
+// What the program's smallest access may touch of shared memory.
+uint32_t smallest_bits(const Program &program) {
+  uint32_t least = 16;
+  for (const Instruction &i : program.code) {
+    if (i.element_bytes == 0 || (i.space != ptx::Space::shared && i.space != ptx::Space::generic))
+      continue;
+    least = std::min<uint32_t>(least, i.element_bytes * std::max<uint32_t>(i.extra_count, 1));
+  }
+  return first_lane(least);
+}
+
+// The bytes that a lane stores, from `skipped` of them on: at most 16.
+void stored(const Warp &w, const Instruction *i, uint32_t lane, uint32_t skipped, uint32_t bytes,
+            uint8_t *to) {
+  const uint32_t *rows = i->extra_count <= 1 ? &i->b : w.program->extra.data() + i->extra;
+  for (uint32_t b = 0; b < bytes; ++b) {
+    uint32_t element = (skipped + b) / i->element_bytes;
+    to[b] =
+        w.registers[rows[element] + lane * w.worker->stored_lane_bytes + (skipped + b) % i->element_bytes];
+  }
+}
+
+} // namespace
+
+void SharedRaces::prepare(const Launch &launch, uint64_t base, uint64_t bytes, Clocks &clocks) {
+  clocks_ = &clocks;
+  base_ = base;
+  bytes_ = bytes;
+  piece_bits_ = smallest_bits(*launch.program);
+  pieces_.assign((bytes + (uint64_t{1} << piece_bits_) - 1) >> piece_bits_, Piece{});
+}
+
+void SharedRaces::read(Piece &piece, const Access &now) {
+  Access &one = piece.read[0], &other = piece.read[1];
+  if (one.at.phase != now.at.phase) {
+    one = now;
+    other.at.phase = 0;
+  } else if (now.strong && one.at.thread == now.at.thread) {
+    // The weak one says more: it is a race with strong writes, too.
+  } else if (one.at.thread == now.at.thread || clocks_->knows(now.at.thread, one.at)) {
+    one = now; // what comes after this read comes after that one
+  } else if (other.at.phase != now.at.phase || other.at.thread == now.at.thread ||
+             one.at.thread / lanes_per_warp == other.at.thread / lanes_per_warp ||
+             clocks_->knows(now.at.thread, other.at)) {
+    other = now;
+  }
+}
+
+bool SharedRaces::wrote_the_same(const Warp &w, const Instruction *i, uint32_t lane, uint64_t address,
+                                 uint64_t piece, const Piece &before) const {
+  if (w.worker->stored_lane_bytes == 0 || before.strong_write.at.phase == before.write.at.phase)
+    return false;
+  uint32_t bytes = uint32_t{1} << piece_bits_,
+           skipped = static_cast<uint32_t>((piece << piece_bits_) - (address - base_));
+  uint8_t now[16], old[16];
+  stored(w, i, lane, skipped, bytes, now);
+  if (before.execution == execution_) // not in memory yet
+    stored(w, i, before.write.at.thread % lanes_per_warp, skipped, bytes, old);
+  else
+    std::memcpy(old, reinterpret_cast<const void *>(base_ + (piece << piece_bits_)), bytes);
+  return std::memcmp(now, old, bytes) == 0;
+}
+
+void SharedRaces::report(Warp &w, const Instruction *i, FindingKind kind, const Access &before,
+                         const Access &now, uint64_t offset, uint32_t bytes, bool same_value) {
+  (void)i;
+  note(w.worker->found,
+       {Check::race, kind, before.instruction, now.instruction, same_value,
+        before.at.thread / lanes_per_warp == now.at.thread / lanes_per_warp},
+       {block_, before.at.thread, now.at.thread, offset, bytes, 1});
+}
+
+void SharedRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,
+                         uint32_t bytes, AccessKind kind) {
+  ++execution_;
+  Access now;
+  now.instruction = static_cast<uint32_t>(i - w.program->code.data());
+  now.strong = kind == AccessKind::atomic || i->order != 0;
+  for (; lanes; lanes &= lanes - 1) {
+    uint32_t lane = first_lane(lanes);
+    uint64_t offset = addresses[lane] - base_;
+    if (offset >= bytes_)
+      continue;
+    now.at = clocks_->now(w.index * lanes_per_warp + lane);
+    uint64_t end = (std::min(offset + bytes, bytes_) + (uint64_t{1} << piece_bits_) - 1) >> piece_bits_;
+    bool told = false; // once for each access of a thread
+    for (uint64_t p = offset >> piece_bits_; p < end; ++p) {
+      Piece &piece = pieces_[p];
+      auto tell = [&](FindingKind what, const Access &before, bool same) {
+        if (!told)
+          report(w, i, what, before, now, offset, bytes, same);
+        told = true;
+      };
+      if (kind == AccessKind::load) {
+        for (const Access *earlier : {&piece.write, &piece.strong_write})
+          if (is_unordered(*earlier, now))
+            tell(FindingKind::read_after_write, *earlier, false);
+        read(piece, now);
+        continue;
+      }
+      if (is_unordered(piece.write, now))
+        tell(FindingKind::write_after_write, piece.write,
+             wrote_the_same(w, i, lane, addresses[lane], p, piece));
+      if (is_unordered(piece.strong_write, now))
+        tell(FindingKind::write_after_write, piece.strong_write, false);
+      for (const Access &earlier : piece.read)
+        if (is_unordered(earlier, now))
+          tell(FindingKind::write_after_read, earlier, false);
+      piece.read[0].at.phase = piece.read[1].at.phase = 0;
+      if (now.strong) {
+        piece.strong_write = now;
+        continue;
+      }
+      piece.strong_write.at.phase = 0;
+      piece.write = now;
+      piece.execution = execution_;
+    }
+  }
+}
+
+} // namespace emulator

@@ -1,0 +1,52 @@
+// What the checks of a launch found, for REPLAY_EMULATOR_CHECKS.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace emulator {
+
+enum class Check : uint8_t { race };
+constexpr const char *check_names[] = {"race"};
+constexpr uint32_t bit_of(Check check) { return uint32_t{1} << static_cast<uint32_t>(check); }
+
+enum class FindingKind : uint8_t { write_after_write, read_after_write, write_after_read };
+constexpr const char *finding_kind_names[] = {"write_after_write", "read_after_write", "write_after_read"};
+
+// Of one launch: more would say nothing new, for each has its own two places in the code.
+constexpr size_t most_findings = 256;
+
+// Who did something, and where in the code.
+struct Side {
+  std::string instruction; // its line of PTX
+  std::string file;        // of .loc, without folders; empty without
+  uint32_t line = 0;
+  uint32_t text = 0; // of the module
+  uint32_t ptx_line = 0;
+  std::array<uint32_t, 3> block = {}, thread = {};
+};
+
+// Equal findings, of one pair of places in the code; the sides are those of the first one in the lowest
+// block.
+struct Finding {
+  Check check = Check::race;
+  FindingKind kind = FindingKind::write_after_write;
+  Side first, second;      // in the order in which this driver ran them
+  bool same_value = false; // both wrote the same
+  bool one_warp = false;   // both threads are of one warp
+  std::string space;
+  std::string variable; // in shared memory, empty where none is declared
+  uint64_t offset = 0;  // in the variable, or in the space
+  uint32_t bytes = 0;
+  uint64_t count = 0; // of accesses by one thread
+};
+
+// What a check leaves out of a launch, and why.
+struct Unchecked {
+  Check check = Check::race;
+  std::string why;
+};
+
+} // namespace emulator

@@ -1,0 +1,25 @@
+// Findings of a launch that still runs, under the places of their two instructions in the program.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+
+#include "exec/interface/findings.hpp"
+
+namespace emulator {
+
+// Check, kind, first and second instruction as indices into the program's code, same value, one warp.
+using FoundKey = std::tuple<Check, FindingKind, uint32_t, uint32_t, bool, bool>;
+
+struct FoundExample {
+  uint64_t block = 0; // linear
+  uint32_t first_thread = 0, second_thread = 0;
+  uint64_t offset = 0; // in shared memory
+  uint32_t bytes = 0;
+  uint64_t count = 0;
+};
+
+using FoundPlaces = std::map<FoundKey, FoundExample>;
+
+} // namespace emulator

@@ -1,0 +1,51 @@
+"""`replay check-memory`: what a kernel does to memory that it should not."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from replay.cli.common import (
+    DEFAULT_TIMEOUT,
+    Json,
+    Quiet,
+    SnapshotPath,
+    Timeout,
+    Trust,
+    Verbose,
+    Window,
+    option,
+)
+
+EXAMPLES = ["replay check-memory x.rsnap", "replay check-memory x.rsnap --checks race --json"]
+
+
+def check_memory(
+    snapshot: SnapshotPath,
+    checks: Annotated[str, option("NAME,...", "What to look for: race.", "--checks")] = "race",
+    window: Window = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
+    trust: Trust = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> int:
+    """Replay a snapshot on the CPU driver, and find what its kernels do that CUDA leaves undefined.
+
+    race: accesses to shared memory by two threads of a block that no barrier orders. Outputs may match all the same.
+
+    Exit code 0: nothing was found. 1: something was. 3: it cannot be replayed.
+    """
+    from replay.cli.common import seconds
+    from replay.errors import ExitCode
+    from replay.report.findings import render_brief, render_check
+    from replay.report.streams.json import print_result
+    from replay.report.streams.progress import StageLine
+    from replay.results.documents import FINDINGS
+    from replay.run.findings import check_memory as check
+    from replay.run.parent import RunOptions
+
+    options = RunOptions(timeout_s=seconds(timeout, "--timeout"), window=window, trust=trust)
+    with StageLine(hidden=quiet or json) as line:
+        found = check(snapshot, [name for name in checks.split(",") if name], options, line.show)
+    print_result(FINDINGS, found, json, render_check, brief=render_brief if quiet else None)
+    return ExitCode.GATE_FAILED if any(item.is_fault for item in found.findings) else ExitCode.DONE

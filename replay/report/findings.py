@@ -1,0 +1,80 @@
+"""Text of `replay check-memory`: each fault with both of its sides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from replay.results.findings import FindingSide, MemoryCheck, MemoryFinding
+from replay.text import Screen, heading, number, shown
+
+MOST_SHOWN = 10
+_WORDS = {
+    "write_after_write": "two writes without a barrier between them",
+    "read_after_write": "a read of what another thread wrote, without a barrier between them",
+    "write_after_read": "a write over what another thread read, without a barrier between them",
+}
+
+
+def verdict_of(found: MemoryCheck) -> str:
+    """One line: what was found, in how much."""
+    faults = sum(item.is_fault for item in found.findings)
+    checked = f"{number(found.launches, 'launch', 'launches')} checked for {', '.join(found.checks)}"
+    if faults:
+        return f"{number(faults, 'fault')} found in {checked}"
+    left_out = sum(item.launches for item in found.unchecked)
+    return f"nothing found in {checked}" + (f", {left_out} of them not wholly" if left_out else "")
+
+
+def render_check(found: MemoryCheck, screen: Screen) -> str:
+    """All of it."""
+    lines = [heading(f"{shown(found.snapshot)}: {verdict_of(found)}", screen)]
+    most = screen.most(MOST_SHOWN)
+    for item in found.findings[:most]:
+        lines += ["", *_finding(item)]
+    lines += screen.rest(found.findings, MOST_SHOWN, "finding")
+    for left_out in found.unchecked:
+        lines.append(f"not checked for {left_out.check}: {shown(left_out.kernel)}: {shown(left_out.why)}")
+    if found.verification is not None and found.findings:
+        lines += ["", f"outputs of this replay: {found.verification.verdict}"]
+    return "\n".join(lines)
+
+
+def _finding(item: MemoryFinding) -> Iterator[str]:
+    what = _WORDS.get(item.kind, item.kind)
+    if item.same_value:
+        what += ", of the same value: no fault by itself"
+    elif item.one_warp:
+        what += " (both of one warp: a __syncwarp is missing)"
+    times = "" if item.count == 1 else f", {item.count:,} times"
+    launches = "" if item.launches == 1 else f" in {item.launches:,} launches"
+    yield f"{item.check}: {what}{times}{launches}"
+    place = f"{_variable(item.variable)} + {item.offset}" if item.variable else f"offset {item.offset}"
+    yield f"  kernel  {shown(item.kernel)}, {item.bytes} bytes of {item.space} memory at {shown(place)}"
+    for name, side in (("first", item.first), ("then", item.second)):
+        yield f"  {name:7} {_place(side)}, block ({_triple(side.block)}), thread ({_triple(side.thread)})"
+        yield f"          {shown(' '.join(side.instruction.split()))}"
+
+
+def render_brief(found: MemoryCheck) -> str:
+    """The verdict, and a line for each fault."""
+    lines = [verdict_of(found)]
+    for item in (item for item in found.findings if item.is_fault):
+        first, second = (f"{_place(side)}" for side in (item.first, item.second))
+        lines.append(f"{item.check} in {shown(item.kernel)}: nothing orders {first} and {second}")
+    return "\n".join(lines)
+
+
+def _variable(name: str) -> str:
+    """The name in the source of a variable inside a function, `_ZZ...E4tile`; else the name itself."""
+    match = re.fullmatch(r"_ZZ\w*E(\d{1,3})(\w+)", name)
+    return match[2] if match and len(match[2]) == int(match[1]) else name
+
+
+def _place(side: FindingSide) -> str:
+    ptx = f"PTX line {side.ptx_line}"
+    return f"{shown(side.file)}:{side.line} ({ptx})" if side.file else ptx
+
+
+def _triple(values: list[int]) -> str:
+    return ",".join(map(str, values))

@@ -1,0 +1,75 @@
+"""What `replay check-memory --json` prints. Fields are only added."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from replay.records import dataclass
+from replay.results.run.verification import Verification
+
+
+@dataclass(frozen=True)
+class FindingSide:
+    """Who did something, and where in the code. block, thread: as CUDA counts them. instruction: the line of PTX.
+    file, line: of the source, where the PTX names them. text: number of the PTX text in its module; ptx_line: in it."""
+
+    instruction: str
+    file: str
+    line: int
+    text: int
+    ptx_line: int
+    block: list[int]
+    thread: list[int]
+
+
+@dataclass(frozen=True)
+class MemoryFinding:
+    """Equal findings, at one pair of places in the code. check: race. kind: write_after_write, read_after_write or
+    write_after_read, in the order of this replay. launches: in how many launches of the kernel; count: by how many
+    accesses of a thread. same_value: both wrote the same, which is no fault by itself. one_warp: both threads are of
+    one warp, so that a `__syncwarp` is missing. space: shared. variable: that holds the address, "" for none; offset:
+    in it; bytes: that the second side touches. first, second: an example."""
+
+    check: str
+    kind: str
+    kernel: str
+    space: str
+    variable: str
+    offset: int
+    bytes: int
+    same_value: bool
+    one_warp: bool
+    count: int
+    launches: int
+    first: FindingSide
+    second: FindingSide
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it fails the command."""
+        return not self.same_value
+
+
+@dataclass(frozen=True)
+class UncheckedKernel:
+    """A kernel that a check left out. check: its name. why: what it cannot follow. launches: how many of the kernel."""
+
+    kernel: str
+    check: str
+    why: str
+    launches: int
+
+
+@dataclass(frozen=True)
+class MemoryCheck:
+    """What was looked for in a replay on the CPU driver, and found. checks: their names. launches: how many were
+    checked. kernels: launches of each kernel. findings: faults first. unchecked: kernels that a check left out.
+    verification: of the outputs of the same replay."""
+
+    snapshot: str
+    checks: list[str]
+    launches: int
+    kernels: dict[str, int]
+    findings: list[MemoryFinding] = field(default_factory=list)
+    unchecked: list[UncheckedKernel] = field(default_factory=list)
+    verification: Verification | None = None

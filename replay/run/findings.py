@@ -1,0 +1,97 @@
+"""Replays a snapshot on the CPU driver while it looks for faults of the kernels, and reads what it found."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from replay.errors import EngineError, UsageError
+from replay.results.findings import MemoryCheck, MemoryFinding, UncheckedKernel
+from replay.run.parent import RunOptions, run_snapshot
+from replay.snapshot.schema import from_wire
+
+CHECKS = ("race",)
+SETTING = "REPLAY_EMULATOR_CHECKS"
+FILE_SETTING = "REPLAY_EMULATOR_FINDINGS"
+SCHEMA = "replay.emulator.findings/1"
+MAXIMUM_BYTES = 256 << 20  # of what the driver wrote
+
+
+def check_memory(
+    path: str | os.PathLike[str],
+    checks: Sequence[str],
+    options: RunOptions,
+    progress: Callable[[str], None] = lambda text: None,
+) -> MemoryCheck:
+    """Replay the window once, without times. checks: of `CHECKS`. Raises UsageError for others, and as
+    `run_snapshot`."""
+    unknown = next((name for name in checks if name not in CHECKS), None)
+    if unknown is not None or not checks:
+        raise UsageError(
+            f"there is no check {unknown!r}" if checks else "no check is named",
+            where="--checks",
+            next=f"choose from {', '.join(CHECKS)}",
+        )
+    with tempfile.TemporaryDirectory(prefix="replay-") as folder:
+        file = Path(folder) / "findings"
+        environment = {**options.environment, SETTING: ",".join(checks), FILE_SETTING: str(file)}
+        result = run_snapshot(
+            path,
+            dataclasses.replace(options, driver="emulator", timing=None, environment=environment),
+            progress,
+        )
+        found = read_findings(file, result.verification.replays)
+    return dataclasses.replace(
+        found, snapshot=Path(path).name, checks=list(checks), verification=result.verification
+    )
+
+
+def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
+    """What the driver wrote in `replays` replays of a window, of one of them. Raises EngineError."""
+    if not file.exists():
+        return MemoryCheck("", [], 0, {})
+    if file.stat().st_size > MAXIMUM_BYTES:
+        raise EngineError(
+            f"the driver wrote {file.stat().st_size >> 20} MiB of findings",
+            next="check fewer launches: cut them out with `replay extract`",
+        )
+    launches = [json.loads(line) for line in file.read_text(encoding="ascii").splitlines()]
+    if unknown := next((item["schema"] for item in launches if item["schema"] != SCHEMA), None):
+        raise EngineError(f"the CPU driver wrote {unknown}", next="use the one of this version")
+    launches = launches[: len(launches) // max(replays, 1)]
+    findings: dict[tuple[Any, ...], dict[str, Any]] = {}
+    left_out: dict[tuple[str, str, str], int] = {}
+    kernels: dict[str, int] = {}
+    seen: dict[tuple[Any, ...], int] = {}  # the launch in which each was found last
+    for number, launch in enumerate(launches):
+        kernel = launch["kernel"]
+        kernels[kernel] = kernels.get(kernel, 0) + 1
+        for item in launch["findings"]:
+            sides = [_place(item[side]) for side in ("first", "second")]
+            key = (kernel, item["check"], item["kind"], item["same_value"], item["one_warp"], *sides)
+            kept = findings.setdefault(key, {**item, "kernel": kernel, "launches": 0, "count": 0})
+            kept["launches"] += seen.get(key) != number
+            kept["count"] += item["count"]
+            seen[key] = number
+        for item in launch["unchecked"]:
+            key_ = (kernel, item["check"], item["why"])
+            left_out[key_] = left_out.get(key_, 0) + 1
+    found = [from_wire(MemoryFinding, item) for item in findings.values()]
+    return MemoryCheck(
+        "",
+        [],
+        len(launches),
+        kernels,
+        sorted(found, key=lambda item: not item.is_fault),
+        [UncheckedKernel(kernel, check, why, count) for (kernel, check, why), count in left_out.items()],
+    )
+
+
+def _place(side: dict[str, Any]) -> tuple[Any, ...]:
+    """What tells one place in the code from another: the line of the source, where it is known."""
+    return (side["file"], side["line"]) if side["file"] else (side["text"], side["ptx_line"])
