@@ -40,6 +40,7 @@ BENCHMARKS = {
     "minimise": ["minimise.py"],
     "history": ["history.py", "--results", "20000"],
     "store": ["store.py"],
+    "checker": ["checker.py"],
     "session": ["session.py"],
     "pages": ["pages.py"],
     "millions": ["long_windows.py"],

@@ -35,11 +35,7 @@ else:
                 fields = dataclasses.fields(kind)
                 kind.__match_args__ = tuple(field.name for field in fields if field.init)
                 if own["__init__"] is __init__:
-                    after = {name: getattr(kind, name) for name in ("__post_init__",) if hasattr(kind, name)}
-                    described = [(field.name, field.type, field) for field in fields]
-                    kind.__init__ = dataclasses.make_dataclass(
-                        kind.__name__, described, namespace=after, eq=False, repr=False
-                    ).__init__
+                    kind.__init__ = _initialiser(kind, fields)
 
         def compared(item):
             nonlocal compared
@@ -65,6 +61,29 @@ else:
         for name in ("__dataclass_fields__", "__dataclass_params__", "__match_args__"):
             setattr(kind, name, _Later(name, complete))
         return kind
+
+    def _initialiser(kind, fields):
+        """The `__init__` that the standard decorator makes, which looks at all fields once more for it."""
+        known = {"_not_given": object()}
+        parameters, lines = ["self"], []
+        for number, field in enumerate(fields):
+            name, made = field.name, field.default_factory is not dataclasses.MISSING
+            known[f"_{number}"] = field.default_factory if made else field.default
+            if field.init:
+                optional = (
+                    "=_not_given" if made else f"=_{number}" * (field.default is not dataclasses.MISSING)
+                )
+                parameters.append(name + optional)
+                lines.append(
+                    f" self.{name} = " + (f"_{number}() if {name} is _not_given else " * made) + name
+                )
+            elif made:
+                lines.append(f" self.{name} = _{number}()")
+        if hasattr(kind, "__post_init__"):
+            lines.append(" self.__post_init__()")
+        exec(f"def __init__({', '.join(parameters)}):\n" + "\n".join(lines or [" pass"]), known)
+        known["__init__"].__qualname__ = f"{kind.__qualname__}.__init__"
+        return known["__init__"]
 
     _COMPLETING = RLock()
 

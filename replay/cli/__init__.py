@@ -51,6 +51,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "bisect": "Find the first of several compilers, drivers or images that is slower.",
         "check": "Replay a folder of snapshots and compare them with a baseline.",
         "fleet": "Compare variants over a corpus every night, on many devices.",
+        "dashboard": "Write a site of files about a fleet.",
         "history": "List kernels over time, and mark where their level changed.",
         "baseline": "Set or show the times that later results are compared with.",
     },

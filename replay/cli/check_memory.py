@@ -48,4 +48,4 @@ def check_memory(
     with StageLine(hidden=quiet or json) as line:
         found = check(snapshot, [name for name in checks.split(",") if name], options, line.show)
     print_result(FINDINGS, found, json, render_check, brief=render_brief if quiet else None)
-    return ExitCode.GATE_FAILED if any(item.is_fault for item in found.findings) else ExitCode.DONE
+    return ExitCode.GATE_FAILED if found.has_faults else ExitCode.DONE

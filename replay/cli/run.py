@@ -1,7 +1,5 @@
 """`replay run`: replay a snapshot in a fresh process, check its outputs and time it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -220,7 +218,7 @@ def run(
     return ExitCode.DONE if holds(result) else ExitCode.GATE_FAILED
 
 
-def _look(snapshot: Path, options: RunOptions, *, json: bool, quiet: bool) -> int:
+def _look(snapshot: Path, options: "RunOptions", *, json: bool, quiet: bool) -> int:
     """`--dry-run`: of a snapshot with several windows, the one that was chosen or each."""
     from dataclasses import replace
 
@@ -255,7 +253,7 @@ def _dtype(text: str) -> tuple[str, str]:
     return buffer, name
 
 
-def _print_all(snapshot: Path, results: list[WindowResult], *, json: bool, quiet: bool) -> int:
+def _print_all(snapshot: Path, results: "list[WindowResult]", *, json: bool, quiet: bool) -> int:
     """Of every window of a snapshot that has several."""
     from functools import partial
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from replay.errors import FileError, ReplayError
 from replay.fleet.night import Who
 from replay.history.spread import occasions, spread_of
 from replay.reading import read_file
+from replay.results.fleet import FleetDevice
 from replay.text import now_utc, percent
 from replay.timing.statistics import quantile
 
@@ -100,6 +101,15 @@ def _is_off(ratio: float, limit: float) -> bool:
     return abs(math.log(ratio)) >= math.log1p(limit)
 
 
+def courses(folder: Path, devices: Sequence[FleetDevice]) -> dict[tuple[str, str], list[tuple[str, float]]]:
+    """Node and device -> what it took for any canary, in all nights of a folder of results."""
+    found = {}
+    for item in devices:
+        paths = sorted(folder.glob(f"*/canaries/{Who(item.node, item.device).file}.jsonl"))
+        found[item.node, item.device] = [one for path in paths for one in _times(path, "") if one is not None]
+    return found
+
+
 def forget(night: Path, device: str) -> None:
     """What comes now is the history of the device: after it was repaired, say. Raises FileError."""
     path = night / "canaries" / f"{device}.jsonl"
@@ -111,7 +121,8 @@ def forget(night: Path, device: str) -> None:
 
 
 def _times(path: Path, identity: str) -> Iterator[tuple[str, float] | None]:
-    """Of this canary, in a file that a stopped machine may have left with half a line. None: a new history begins."""
+    """Of this canary, "" for any, in a file that a stopped machine may have left with half a line. None: a new history
+    begins."""
     try:
         lines = read_file(path, MAXIMUM_BYTES).splitlines()
     except ReplayError:
@@ -121,7 +132,9 @@ def _times(path: Path, identity: str) -> Iterator[tuple[str, float] | None]:
             value = json.loads(line)
             if "begin" in value:
                 yield None
-            elif value["canary"] == identity and 0 < float(value["median_ns"]) < math.inf:
+            elif (
+                value["canary"] == (identity or value["canary"]) and 0 < float(value["median_ns"]) < math.inf
+            ):
                 yield str(value["created_utc"]), float(value["median_ns"])
         except (ValueError, KeyError, TypeError):
             continue

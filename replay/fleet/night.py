@@ -5,8 +5,8 @@ machine that stops in the middle do no harm. A unit is done when its file is in 
 somebody holds its lock, which ends with the holder.
 
     plan.json, matrix.toml      what is to be done; made once
-    units/ID.json               what was found; ID.again.json by the second device, if one was wanted
-    results/*.rres              one replay of each side
+    units/*/ID.json             what was found; ID.again.json by the second device, if one was wanted
+    results/*/ID-SIDE.rres      one replay of each side
     attempts/ID.N.json          the N-th time that somebody began a unit and did not end it
     again/ID.json               that another device should confirm it
     devices/, excluded/         NODE.DEVICE.json of each that worked, and of those whose times do not count
@@ -104,15 +104,20 @@ class Night:
     def finished(self) -> dict[str, tuple[bool, bool]]:
         """Unit -> whether it is done, and whether it was confirmed. By names alone."""
         found: dict[str, tuple[bool, bool]] = {}
-        for name in _names(self.folder / "units"):
-            if match := _UNIT_FILE.fullmatch(name):
-                done, again = found.get(match[1], (False, False))
-                found[match[1]] = (done or not match[2], again or bool(match[2]))
+        for part in _names(self.folder / "units"):
+            for name in _names(self.folder / "units" / part):
+                if match := _UNIT_FILE.fullmatch(name):
+                    done, again = found.get(match[1], (False, False))
+                    found[match[1]] = (done or not match[2], again or bool(match[2]))
         return found
 
     def path_of(self, unit: str, again: bool = False) -> Path:
         """What was found for it."""
-        return self.folder / "units" / f"{unit}{AGAIN if again else ''}.json"
+        return self._part("units", unit) / f"{unit}{AGAIN if again else ''}.json"
+
+    def _part(self, folder: str, unit: str) -> Path:
+        """Who writes a file looks at all of its folder for what others left: so they are kept small."""
+        return self.folder / folder / unit[:2]
 
     def measured(self, unit: str, again: bool = False) -> FleetMeasured:
         """Raises FileError, FormatError, VersionError."""
@@ -157,8 +162,10 @@ class Night:
     def finish(self, taken: Taken, found: FleetMeasured, results: dict[str, RunResult]) -> None:
         """Put what was found where everybody sees it; its own file last. Raises FileError."""
         name = taken.unit.id + (AGAIN if taken.again else "")
+        for folder in ("units", "results"):
+            self._part(folder, taken.unit.id).mkdir(exist_ok=True)
         for side, result in results.items():
-            write_result(self.folder / "results" / f"{name}-{side}.rres", result)
+            write_result(self._part("results", taken.unit.id) / f"{name}-{side}.rres", result)
         if self.plan.confirm and not taken.again and found.row.verdict in WORTH_CONFIRMING:
             _write(self.folder / "again" / f"{taken.unit.id}.json",
                    FleetAttempt(taken.unit.id, found.node, found.device, found.created_utc))  # fmt: skip
@@ -250,7 +257,7 @@ def begin_night(folder: Path, plan: FleetPlan, matrix: Path) -> Night:
 def _names(folder: Path) -> list[str]:
     try:
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

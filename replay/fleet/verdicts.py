@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from replay import __version__
 from replay.check.config import Config
 from replay.compare.rows import JudgedRow, make_comparison
-from replay.compare.verdict import Verdict, estimate, probability_of_chance
+from replay.compare.verdict import MINIMUM_EFFECT, Verdict, probability_of_chance
 from replay.errors import ReplayError
 from replay.fleet.night import DIED, WORTH_CONFIRMING, Night
 from replay.results.comparison import ComparedRow
@@ -86,7 +86,7 @@ def verdicts(night: Night, before: Night | None = None) -> Fleet:
                 into[unit.id] = night.measured(unit.id, into is again)
             except ReplayError as error:
                 problems.append(FleetProblem(unit.id, error.what))
-    rows = _without_chance(found)
+    rows = _without_chance(found, again)
     cases = [
         _case(night, unit, rows.get(unit.id), found.get(unit.id), again.get(unit.id))
         for unit in night.plan.units
@@ -98,19 +98,38 @@ def verdicts(night: Night, before: Night | None = None) -> Fleet:
     )  # fmt: skip
 
 
-def _without_chance(found: dict[str, FleetMeasured]) -> dict[str, ComparedRow]:
-    """The rows of a night are judged together: of those that are called different, one in twenty may be chance."""
+def _without_chance(
+    found: dict[str, FleetMeasured], again: dict[str, FleetMeasured]
+) -> dict[str, ComparedRow]:
+    """The rows of a night are judged together: of those that are called different, one in twenty may be chance.
+
+    Where a second device says the same, it is both together that chance would have to explain (Fisher): eight rounds
+    alone are too few to stand out of a hundred thousand units.
+    """
     judged = []
-    for item in found.values():
-        differences = [
-            math.log(one.b_ns / one.a_ns) for one in item.row.rounds if one.a_ns > 0 and one.b_ns > 0
-        ]
+    for name, item in found.items():
+        differences = _differences(item.row)
         if item.row.ratio is None or len(differences) < 2:
             judged.append(JudgedRow(item.row))
-        else:
-            judged.append(JudgedRow(item.row, estimate(differences), probability_of_chance(differences)))
-    rows = make_comparison(judged, 0.01, [], [], 0.0).rows if judged else []
+            continue
+        chance = probability_of_chance(differences)
+        other = again.get(name)
+        if other is not None and other.row.verdict == item.row.verdict and len(_differences(other.row)) > 1:
+            chance = _both(chance, probability_of_chance(_differences(other.row)))
+        judged.append(JudgedRow(item.row, None, chance))
+    rows = make_comparison(judged, MINIMUM_EFFECT, [], [], 0.0).rows if judged else []
     return dict(zip(found, rows, strict=True))
+
+
+def _differences(row: ComparedRow) -> list[float]:
+    return [math.log(one.b_ns / one.a_ns) for one in row.rounds if one.a_ns > 0 and one.b_ns > 0]
+
+
+def _both(first: float, second: float) -> float:
+    """The probability of two such findings, independent of each other, where nothing is. That only what looks different
+    is done twice makes it smaller."""
+    product = first * second
+    return product * (1 - math.log(product)) if product > 0 else 0.0
 
 
 def _case(
@@ -135,7 +154,7 @@ def _case(
             text = f"begun {number(len(attempts), 'time')}; {'; '.join(dict.fromkeys(reasons))}"
             case = replace(case, verdict=QUARANTINED, reason=text, alert=excused is None)
         return case
-    verdict, reason, by = row.verdict, row.reason, ""
+    verdict, reason, by, single = row.verdict, row.reason, "", row.single
     if verdict in WORTH_CONFIRMING and again is not None:
         if again.row.verdict == verdict:
             by = f"{again.node} {again.device}"
@@ -143,11 +162,12 @@ def _case(
             change = "" if again.row.ratio is None else f" ({percent(again.row.ratio, 1)})"
             first, second = (f"{one.node} {one.device}" for one in (found, again))
             text = f"{verdict} on {first}, {again.row.verdict}{change} on {second}"
+            single = verdict
             verdict, reason = Verdict.UNSURE.value, "; ".join(filter(None, (text, reason)))
     return replace(
         case, verdict=verdict, reason=reason, ratio=row.ratio, low=row.low, high=row.high, a_ns=row.a.time_ns,
         b_ns=row.b.time_ns, source=row.source, device=found.device, node=found.node, confirmed_by=by,
-        alert=verdict in ALARMING and excused is None, warnings=list(found.warnings),
+        single=single, alert=verdict in ALARMING and excused is None, warnings=list(found.warnings),
         driver_version=row.b.driver_version,
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ _WORDS = {
 
 def verdict_of(found: MemoryCheck) -> str:
     """One line: what was found, in how much."""
-    faults = sum(item.is_fault for item in found.findings)
+    faults = sum(item.is_fault for item in found.findings) + len(found.failed)
     checked = f"{number(found.launches, 'launch', 'launches')} checked for {', '.join(found.checks)}"
     if faults:
         return f"{number(faults, 'fault')} found in {checked}"
@@ -29,6 +29,9 @@ def verdict_of(found: MemoryCheck) -> str:
 def render_check(found: MemoryCheck, screen: Screen) -> str:
     """All of it."""
     lines = [heading(f"{shown(found.snapshot)}: {verdict_of(found)}", screen)]
+    for failed in found.failed[:MOST_SHOWN]:
+        lines += ["", f"{failed.status.replace('_', ' ')}: the launch ended here"]
+        lines += [f"  {shown(line.strip())}" for line in failed.message.splitlines()]
     most = screen.most(MOST_SHOWN)
     for item in found.findings[:most]:
         lines += ["", *_finding(item)]
@@ -59,6 +62,8 @@ def _finding(item: MemoryFinding) -> Iterator[str]:
 def render_brief(found: MemoryCheck) -> str:
     """The verdict, and a line for each fault."""
     lines = [verdict_of(found)]
+    for failed in found.failed:
+        lines.append(f"{failed.status.replace('_', ' ')}: {shown(' '.join(failed.message.split()))}")
     for item in (item for item in found.findings if item.is_fault):
         first, second = (f"{_place(side)}" for side in (item.first, item.second))
         lines.append(f"{item.check} in {shown(item.kernel)}: nothing orders {first} and {second}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
@@ -115,3 +117,62 @@ def _outcome(case: FleetCase) -> Literal["", "error", "failure", "skipped", "sys
     if case.alert:
         return "error" if case.verdict == "QUARANTINED" else "failure"
     return {"SAME": "", "FASTER": "system-out"}.get(case.verdict, "skipped")  # type: ignore[return-value]
+
+
+_CSV = (
+    "unit", "snapshot", "window", "kernel", "kind", "comparison", "a", "b", "verdict", "ratio", "low", "high", "a_ns",
+    "b_ns", "source", "node", "device", "confirmed_by", "attempts", "alert", "team", "link", "driver_version", "reason",
+)  # fmt: skip
+
+
+def csv_of(night: Fleet) -> str:
+    """Every unit as a line, below a line of titles. What a spreadsheet would compute begins with an apostrophe."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_CSV)
+    for case in night.cases:
+        writer.writerow([_cell(getattr(case, name)) for name in _CSV])
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t"):
+        return f"'{value}"
+    return "" if value is None else value
+
+
+def metrics_of(night: Fleet) -> str:
+    """Prometheus' text format: units by verdict, the ratio of each unit that has one, and devices."""
+    lines = ["# TYPE replay_fleet_units gauge"]
+    counts = Counter(case.verdict for case in night.cases)
+    lines += [_metric("units", counts[verdict], verdict=verdict) for verdict in ORDER]
+    lines += ["# HELP replay_fleet_ratio Time of B over time of A.", "# TYPE replay_fleet_ratio gauge"]
+    lines += [
+        _metric("ratio", case.ratio, unit=case.unit, kernel=case.kernel[:200], kind=case.kind,
+                comparison=case.comparison, verdict=case.verdict, team=case.team)
+        for case in night.cases
+        if case.ratio is not None
+    ]  # fmt: skip
+    lines += [
+        "# HELP replay_fleet_device_excluded 1: its times do not count.",
+        "# TYPE replay_fleet_device_excluded gauge",
+    ]
+    lines += [
+        _metric(
+            "device_excluded",
+            int(item.state == "excluded"),
+            node=item.node,
+            device=item.device,
+            kind=item.kind,
+        )
+        for item in night.devices
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _metric(name: str, value: float, **labels: str) -> str:
+    def quoted(text: str) -> str:
+        return shown(text).replace("\\", "\\\\").replace('"', '\\"')
+
+    inside = ",".join(f'{label}="{quoted(text)}"' for label, text in labels.items())
+    return f"replay_fleet_{name}{{{inside}}} {value!r}"

@@ -119,7 +119,7 @@ FLEET_PLAN = _document(
 FLEET_UNIT = _document(
     "fleet.unit",
     "results.fleet:FleetMeasured",
-    "fleet run: units/ID.json",
+    "fleet run: units/*/ID.json",
     "What a device found for one unit.",
 )
 HISTORY = _document(

@@ -51,6 +51,17 @@ class MemoryFinding:
 
 
 @dataclass(frozen=True)
+class FailedLaunch:
+    """A launch that ended in an error, which the rest of the window then never came to. kernel: its name. status:
+    illegal_address, misaligned_address, illegal_instruction, assertion, deadlock, timeout, out_of_resources or
+    stack_overflow. message: what the driver says of it, with the place in the code, block and thread."""
+
+    kernel: str
+    status: str
+    message: str
+
+
+@dataclass(frozen=True)
 class UncheckedKernel:
     """A kernel that a check left out. check: its name. why: what it cannot follow. launches: how many of the kernel."""
 
@@ -63,13 +74,20 @@ class UncheckedKernel:
 @dataclass(frozen=True)
 class MemoryCheck:
     """What was looked for in a replay on the CPU driver, and found. checks: their names. launches: how many were
-    checked. kernels: launches of each kernel. findings: faults first. unchecked: kernels that a check left out.
-    verification: of the outputs of the same replay."""
+    checked. kernels: launches of each kernel. findings: faults first. failed: launches
+    that ended in an error. unchecked: kernels that a check left out.
+    verification: of the outputs of the same replay, null when it ended early."""
 
     snapshot: str
     checks: list[str]
     launches: int
     kernels: dict[str, int]
     findings: list[MemoryFinding] = field(default_factory=list)
+    failed: list[FailedLaunch] = field(default_factory=list)
     unchecked: list[UncheckedKernel] = field(default_factory=list)
     verification: Verification | None = None
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether anything was found that fails the command."""
+        return bool(self.failed) or any(item.is_fault for item in self.findings)

@@ -118,8 +118,8 @@ class FleetCase:
     """A unit with its verdict in the night. unit: its id. comparison: name of the entry of the matrix. attempts: that
     did not end. verdict: FASTER, SLOWER, SAME, UNSURE, WRONG, UNSUPPORTED, QUARANTINED (it was begun as often as
     allowed) or OPEN. device, node: that measured it; confirmed_by: that found the same after it, "" none. alert: it is
-    for somebody to look at: WRONG, SLOWER or QUARANTINED, and nobody has quarantined its kernel. quarantined: why
-    not."""
+    for somebody to look at: WRONG, SLOWER or QUARANTINED, and nobody has quarantined its kernel. quarantined: why not.
+    single: what one device alone says, where that was taken back."""
 
     unit: str
     snapshot: str
@@ -143,6 +143,7 @@ class FleetCase:
     attempts: int = 0
     alert: bool = False
     quarantined: str = ""
+    single: str = ""
     team: str = ""
     link: str = ""
     driver_version: int = 0

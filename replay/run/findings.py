@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from replay.errors import EngineError, UsageError
-from replay.results.findings import MemoryCheck, MemoryFinding, UncheckedKernel
+from replay.results.findings import FailedLaunch, MemoryCheck, MemoryFinding, UncheckedKernel
 from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.schema import from_wire
 
@@ -40,14 +40,18 @@ def check_memory(
     with tempfile.TemporaryDirectory(prefix="replay-") as folder:
         file = Path(folder) / "findings"
         environment = {**options.environment, SETTING: ",".join(checks), FILE_SETTING: str(file)}
-        result = run_snapshot(
-            path,
-            dataclasses.replace(options, driver="emulator", timing=None, environment=environment),
-            progress,
-        )
-        found = read_findings(file, result.verification.replays)
+        asked = dataclasses.replace(options, driver="emulator", timing=None, environment=environment)
+        verification = None
+        try:
+            verification = run_snapshot(path, asked, progress).verification
+        except EngineError:  # a kernel may have ended it
+            found = read_findings(file)
+            if not found.failed:
+                raise
+        else:
+            found = read_findings(file, verification.replays)
     return dataclasses.replace(
-        found, snapshot=Path(path).name, checks=list(checks), verification=result.verification
+        found, snapshot=Path(path).name, checks=list(checks), verification=verification
     )
 
 
@@ -88,6 +92,11 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
         len(launches),
         kernels,
         sorted(found, key=lambda item: not item.is_fault),
+        [
+            FailedLaunch(item["kernel"], item["status"], item["message"])
+            for item in launches
+            if item["status"] != "ok"
+        ],
         [UncheckedKernel(kernel, check, why, count) for (kernel, check, why), count in left_out.items()],
     )
 

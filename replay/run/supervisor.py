@@ -36,7 +36,8 @@ _CPU_DRIVER = "replay CPU driver: "  # how the built-in driver's messages begin
 # its module `site`, which executes what packages ask for: that is done only where one of ours is not found without it.
 # Packages alone: what a package tries to import of itself and has not stays an ImportError. cuda has several parts.
 _BOOTSTRAP = """
-import sys
+import gc, sys
+gc.set_threshold(50000)
 class Site:
     def find_spec(name, path=None, target=None):
         if name in {packages}:

@@ -7,7 +7,9 @@ A reader ignores keys it does not know and takes the default of those it misses.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -66,11 +68,16 @@ class _Misfit(Exception):
 Converter = Callable[[Any], Any]
 
 
+def _is_dataclass(kind: type) -> bool:
+    """Without completing it, as `replay.records` would when asked for its fields."""
+    return any("__dataclass_fields__" in vars(base) for base in kind.__mro__)
+
+
 @cache
 def _converter(kind: Any) -> Converter:
     """What checks and converts a value of a type: made once, since a window has a hundred thousand values."""
     origin = typing.get_origin(kind)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+    if isinstance(kind, type) and _is_dataclass(kind):
         return _dataclass_converter(kind)
     if origin in (typing.Union, types.UnionType):
         return _union_converter(typing.get_args(kind))
@@ -104,7 +111,7 @@ def _plain_converter(kind: type) -> Converter:
 def _fields(kind: type) -> list[tuple[str, Any, Converter, bool, bool]]:
     """Of each field of a dataclass: its name, the type whose values need no further look, what converts it, whether it
     has no default, and whether it may be None."""
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     return [
         (
             item.name,
@@ -115,6 +122,20 @@ def _fields(kind: type) -> list[tuple[str, Any, Converter, bool, bool]]:
         )
         for item in dataclasses.fields(kind)
     ]
+
+
+def _hints(kind: type) -> dict[str, Any]:
+    """As `typing.get_type_hints`, which compiles each annotation of each class anew."""
+    return {
+        name: _hint(text, base.__module__) if isinstance(text, str) else text
+        for base in reversed(kind.__mro__)
+        for name, text in inspect.get_annotations(base).items()
+    }
+
+
+@cache
+def _hint(text: str, module: str) -> Any:
+    return eval(text, vars(sys.modules[module]))  # an annotation of this project's own source
 
 
 def _dataclass_converter(kind: type) -> Converter:
@@ -186,11 +207,10 @@ def _dict_converter(key_kind: Any, item_kind: Any) -> Converter:
 
 def _union_converter(options: tuple[Any, ...]) -> Converter:
     may_be_none = type(None) in options
-    held_as_map = next(
-        (_converter(typing.cast(Any, option)) for option in options if dataclasses.is_dataclass(option)), None
-    )
+    records = [option for option in options if isinstance(option, type) and _is_dataclass(option)]
+    held_as_map = _converter(records[0]) if records else None
     to_float = _converter(float) if float in options and not {int, bool} & {*options} else None
-    plain = [item for item in options if not dataclasses.is_dataclass(item) and item is not type(None)]
+    plain = [item for item in options if item not in records and item is not type(None)]
 
     def convert(value: Any) -> Any:
         if value is None and may_be_none:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from replay import records
 
 
@@ -34,11 +36,20 @@ def _classes(dataclass):
     class After:
         x: int
         doubled: int = dataclasses.field(init=False)
+        seen: list[int] = dataclasses.field(init=False, default_factory=list)
+        fixed: int = dataclasses.field(init=False, default=7)
+        last: str = "z"
 
         def __post_init__(self) -> None:
             self.doubled = 2 * self.x
 
     return Point, Named, Open, Empty, After
+
+
+def _refused(kind, *given):
+    with pytest.raises(TypeError) as caught:
+        kind(*given)
+    return str(caught.value).rpartition(".")[2]
 
 
 def _facts(point, named, opened, empty, after):
@@ -63,6 +74,9 @@ def _facts(point, named, opened, empty, after):
         [dataclasses.is_dataclass(kind) for kind in (point, named, opened, empty)],
         named.__match_args__,
         after(3).doubled,
+        after(3, "y").last,
+        [after(3).seen, after(3).fixed, after(3).seen is after(3).seen, "fixed" in vars(after(3))],
+        [_refused(after, *given) for given in ((), (1, "y", 2))],
         after.__match_args__,
         point(1).tags is point(1).tags,
     ]

@@ -24,7 +24,7 @@ struct Damaged {
   const char *why;
 };
 
-using Bytes = std::basic_string_view<uint8_t>;
+using Bytes = std::string_view; // of char: other traits than those of characters are not in every library
 
 struct Reader {
   Bytes data;
@@ -37,7 +37,7 @@ struct Reader {
     at += bytes;
     return taken;
   }
-  uint8_t byte() { return take(1)[0]; }
+  uint8_t byte() { return static_cast<uint8_t>(take(1)[0]); }
   // Seven bits a byte, the lowest first.
   uint64_t number() {
     uint64_t value = 0;
@@ -150,13 +150,13 @@ unsigned parameter_bits(const Table &types, uint64_t number) {
 std::string declared(const Table &types, uint64_t signature, Bytes name, const std::string &version) {
   if (name.size() > most_name_bytes)
     throw Damaged{"a name is too long"};
-  for (uint8_t letter : name)
-    if (!std::isalnum(letter) && letter != '_' && letter != '$')
+  for (char letter : name)
+    if (!std::isalnum(static_cast<uint8_t>(letter)) && letter != '_' && letter != '$')
       throw Damaged{"the name of an entry is none that PTX could have"};
   Reader type{types[signature]};
   if (type.number() != type_function)
     throw Damaged{"the type of an entry is no function"};
-  std::string text = ".visible .entry " + std::string(name.begin(), name.end()) + "(";
+  std::string text = ".visible .entry " + std::string(name) + "(";
   uint64_t count = type.number();
   if (count > most_names)
     throw Damaged{"an entry has too many parameters"};
@@ -174,7 +174,7 @@ bool is_tile_ir(const uint8_t *image, size_t bytes) {
 
 std::string ptx_of_tile_ir(const uint8_t *image, size_t bytes, int sm, std::string &log) {
   try {
-    auto sections = sections_of({image, bytes});
+    auto sections = sections_of({reinterpret_cast<const char *>(image), bytes});
     Table strings{sections[section_strings]}, types{sections[section_types]};
     unsigned version = image[8] * 100u + image[9]; // 1305
     std::string name = "v" + std::to_string(image[8]) + "_" + std::to_string(image[9]);

@@ -329,6 +329,14 @@ def test_d_is_scaled_down(cuda: driver_api.Driver) -> None:
     np.testing.assert_array_equal(found[0, :, :64].view(np.float32), plain - d + d / 8)
 
 
+def test_rows_of_a_come_from_one_lane_further(cuda: driver_api.Driver) -> None:
+    """.ashift, which needs all 128 rows; the last lane has no further one."""
+    plain = run_product(cuda, F16, None, Shared(128), adds=False)[1]
+    _, found, expected = run_product(cuda, F16, None, Shared(128), adds=False, hint=".ashift")
+    expected[0, :127, : F16.n] = plain[0, 1:, : F16.n]
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_lanes_are_left_out(cuda: driver_api.Driver) -> None:
     mask = (1, 0xFFFF0000, 0, 0x80000001)
     before, found, expected = run_product(cuda, F16, Shared(128), Shared(128), mask=mask)

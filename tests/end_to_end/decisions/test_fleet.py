@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import time
-from pathlib import Path
 
 import pytest
+
+from ..killing import kill_one
 
 MATRIX = """
 [limits]
@@ -65,7 +63,7 @@ def expect(document):
 def test_a_killed_worker_costs_its_unit_once(replay, corpus):
     arguments = ["fleet", "run", "corpus", "--matrix", "night.toml", "--results", "r", "--json"]
     running = replay.start(replay.command(*arguments))
-    killed = kill_one(replay.folder / "r", running.pid)
+    killed = kill_one(replay.folder / "r", b"fleet\0work", running)
     output, _ = running.communicate(timeout=300)
     document = json.loads(output)
     assert killed
@@ -80,37 +78,6 @@ def test_a_killed_worker_costs_its_unit_once(replay, corpus):
         "env=NOTHING=1",
         "env=REPLAY_EMULATOR_SLOWDOWN=scan:1.05",
     }
-
-
-def kill_one(results: Path, coordinator: int) -> bool:
-    """A worker that has a unit begun, with SIGKILL."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if any(results.glob("*/attempts/*.json")):
-            workers = [
-                int(pid)
-                for pid in os.listdir("/proc")
-                if pid.isdecimal() and _parent(pid) == coordinator and b"fleet\0work" in _command(pid)
-            ]
-            if workers:
-                os.kill(workers[0], signal.SIGKILL)
-                return True
-        time.sleep(0.01)
-    return False
-
-
-def _command(pid: str) -> bytes:
-    try:
-        return Path("/proc", pid, "cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def _parent(pid: str) -> int:
-    try:
-        return int(Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
 
 
 def test_what_cannot_be_run_is_said(replay, corpus):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 import pytest
 
 from replay.errors import ExitCode
+
+from ..conftest import PROGRAMS
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator",
@@ -17,7 +20,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def racing(replay):
-    replay.capture("--kernel", "running_sums", application=replay.application("missing_barrier"))
+    replay.capture(
+        "--kernel", "running_sums", "--launch", "1-2", application=replay.application("missing_barrier")
+    )
     return "x.rsnap"
 
 
@@ -58,3 +63,17 @@ def test_samples_with_their_barriers_have_none(replay, sample):
 def test_an_unknown_check_is_refused(replay, racing):
     done = replay("check-memory", racing, "--checks", "races", status=ExitCode.USAGE)
     assert "there is no check 'races'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [("past", "illegal_address"), ("freed", "illegal_address"), ("misaligned", "misaligned_address")],
+)
+def test_a_launch_that_ends_in_an_error_is_a_finding(replay, kind, status):
+    replay.capture("--all", application=[sys.executable, str(PROGRAMS / "faults.py"), kind, "0"])
+    found = json.loads(replay("check-memory", "x.rsnap", "--json", status=ExitCode.GATE_FAILED).stdout)
+    (failed,) = found["failed"]
+    assert (failed["kernel"], failed["status"]) == ("fault", status)
+    assert "in kernel fault, PTX line" in failed["message"]
+    text = replay("check-memory", "x.rsnap", status=ExitCode.GATE_FAILED).stdout
+    assert f"{status.replace('_', ' ')}: the launch ended here" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 
 import pytest
@@ -12,98 +13,22 @@ import pytest
 from replay.compare.rounds import Observation
 from replay.errors import EngineError, UsageError, WorkerError
 from replay.fleet.canaries import Canaries, forget
-from replay.fleet.laboratory import Device, Found, one_of
+from replay.fleet.laboratory import Found, one_of
 from replay.fleet.matrix import read_matrix
-from replay.fleet.night import Night, Who, begin_night
-from replay.fleet.planning import unit_id
+from replay.fleet.night import Night, Who
 from replay.fleet.verdicts import standing, status, verdicts
-from replay.fleet.worker import Ending, Taking, Worker
+from replay.fleet.worker import Ending, Taking
 from replay.report.fleet import headline, junit, render_fleet, render_status
-from replay.results.comparison import ComparedRound, ComparedRow, ComparedSide
-from replay.results.fleet import PLAN_FORMAT, FleetPlan, FleetUnit
+from replay.results.comparison import ComparedRound
 from replay.text import Screen
 
-MATRIX = """
-[limits]
-attempts = 3
-[[kind]]
-name = "cpu"
-driver = "emulator"
-[[compare]]
-name = "driver"
-b = "env=X=1"
-[[owner]]
-kernel = "gemm"
-team = "blas"
-"""
+from .night_factory import MATRIX, night_of, row_of, run, unit, worker
+
 SCREEN = Screen(200, False)
-
-
-def unit(number, kernel="k"):
-    made = FleetUnit(
-        "", f"{number}.rsnap", f"{number:032x}", None, [f"{kernel}{number}"], "cpu", "driver", "", "env=X=1"
-    )
-    return dataclasses.replace(made, id=unit_id(made))
-
-
-def night_of(folder, units=12, confirm=True, matrix=MATRIX, kernel="k", canary=""):
-    file = folder / "matrix.toml"
-    file.write_text(matrix)
-    plan = FleetPlan(PLAN_FORMAT, "1", "2026-11-27T20:00:00+00:00", str(folder), confirm,
-                     [unit(number, kernel) for number in range(units)], canary)  # fmt: skip
-    return begin_night(folder / "results" / "night", plan, file)
-
-
-def row_of(asked, ratio=1.0, verdict="SAME", rounds=8):
-    sides = [ComparedSide(asked.snapshot, None, text, time_ns=1000.0 * times) for text, times in
-             ((asked.a, 1.0), (asked.b, ratio))]  # fmt: skip
-    taken = [ComparedRound(1000.0, 1000.0 * ratio * (1 + 0.001 * (n % 3 - 1)), False) for n in range(rounds)]
-    return ComparedRow(
-        asked.kernel, *sides, verdict, ratio=ratio, low=ratio * 0.999, high=ratio * 1.001, rounds=taken
-    )
-
-
-class Laboratory:
-    """What a device says: verdicts by kernel, errors that are raised, canaries."""
-
-    def __init__(self, night, answers=None, canaries=(1000.0,)):
-        self.kind = night.matrix.kind("cpu")
-        self.answers, self.canaries = answers or {}, list(canaries)
-        self.measured = []
-
-    def measure(self, asked, effect):
-        self.measured.append(asked.id)
-        answer = self.answers.get(asked.kernel, (1.0, "SAME"))
-        if isinstance(answer, list):
-            answer = answer.pop(0) if len(answer) > 1 else answer[0]
-        if isinstance(answer, BaseException):
-            raise answer
-        return Found(row_of(asked, *answer), {}, [])
-
-    def canary(self):
-        return Observation(self.canaries.pop(0) if len(self.canaries) > 1 else self.canaries[0])
-
-
-def worker(night, claims, name="cpu-0", node="n1", stopping=lambda: False, **of):
-    laboratory = Laboratory(night, **of)
-    made = Worker(night, claims, laboratory, Device(Who(node, name)), stopping)
-    return made, laboratory
-
-
-def run(night, name="cpu-0", node="n1", **of):
-    with night.claims() as claims:
-        made, laboratory = worker(night, claims, name, node, **of)
-        return made.run(), laboratory
 
 
 def by_kernel(night, before=None):
     return {case.kernel: case for case in verdicts(night, before).cases}
-
-
-@pytest.fixture(autouse=True)
-def _hurry(monkeypatch):
-    monkeypatch.setattr("replay.fleet.worker.LOOKS_EVERY_S", 0.001)
-    monkeypatch.setattr("replay.fleet.worker.PATIENCE_S", 0.01)
 
 
 def test_every_unit_is_done_once(tmp_path):
@@ -255,9 +180,8 @@ def test_merging_is_copying(tmp_path):
             made, _ = worker(nights[-1], claims, f"{name}-0")
             for _ in range(4):
                 made._do(made._taking.next())
-    for path in (nights[1].folder / "units").iterdir():
-        (nights[0].folder / "units" / path.name).write_bytes(path.read_bytes())
-    both = {path.name for night in nights for path in (night.folder / "units").iterdir()}
+    shutil.copytree(nights[1].folder / "units", nights[0].folder / "units", dirs_exist_ok=True)
+    both = {path.name for night in nights for path in night.folder.glob("units/*/*")}
     assert standing(nights[0]).done == len(both)
     run(nights[0])
     assert standing(nights[0]).done == 6

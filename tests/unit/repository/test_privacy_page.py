@@ -47,7 +47,10 @@ def text_fields(kind: type, seen: set[type]) -> Iterator[tuple[str, str]]:
 
 
 STORED = (*schema.KINDS.values(), WeightsName, Part)  # in a snapshot
-FILES = (documents.RUN, documents.RUN_WINDOWS, documents.COMPARISON, documents.BISECTION, documents.CHECK)
+FILES = (
+    documents.RUN, documents.RUN_WINDOWS, documents.COMPARISON, documents.BISECTION, documents.CHECK,
+    documents.FINDINGS,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,107 @@
+"""The same corpus by engines that exist: a worker is killed in the middle, and the verdicts stay the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from ..killing import MARK, kill_one
+from ..slurm_cluster import cluster, why_not
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+SNAPSHOTS = int(os.environ.get("REPLAY_TEST_FLEET_SNAPSHOTS", "2"))
+MATRIX = """
+[limits]
+quick = true
+[canary]
+snapshot = "canary.rsnap"
+[[kind]]
+name = "cpu"
+driver = "emulator"
+workers = {workers}
+[[compare]]
+name = "planted"
+kernels = "scan"
+b = "env=REPLAY_EMULATOR_SLOWDOWN=scan:1.05"
+[[compare]]
+name = "harmless"
+kernels = "saxpy"
+b = "env=NOTHING=1"
+"""
+_RAY = """
+import subprocess, sys, os
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args=dict(num_cpus=1, node_name="n1", include_dashboard=False))
+for name in ("n2", "n3"):
+    cluster.add_node(num_cpus=1, node_name=name)
+status = subprocess.call(sys.argv[1:], env={**os.environ, "RAY_ADDRESS": cluster.address})
+cluster.shutdown()
+sys.exit(status)
+"""
+
+
+@pytest.fixture
+def corpus(replay, good_snapshot):
+    folder = replay.folder / "corpus"
+    folder.mkdir()
+    shutil.copy(good_snapshot, replay.folder / "canary.rsnap")
+    for number in range(1, SNAPSHOTS + 1):
+        name = "saxpy" if number % 2 else "inplace_scan"
+        replay.capture(
+            "--kernel", name, "--launch", str((number + 1) // 2), application=replay.application(name)
+        )
+        (replay.folder / "x.rsnap").rename(folder / f"{number}.rsnap")
+    return folder
+
+
+def run(replay, words, environment, *engine, wrapper=()):
+    (replay.folder / "night.toml").write_text(MATRIX.format(workers=3 if "ray" in engine else 2))
+    results = "-".join(("r", *engine))
+    arguments = ["fleet", "run", "corpus", "--matrix", "night.toml", "--results", results, "--json", *engine]
+    process = subprocess.Popen(
+        [*wrapper, *replay.command(*arguments)], cwd=replay.folder,
+        env={**environment, MARK: str(replay.folder)}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    killed = not words or kill_one(replay.folder / results, words, process)
+    output, errors = process.communicate(timeout=600)
+    assert killed, (output, errors)
+    assert process.returncode == 1, (output, errors)
+    return json.loads(output)
+
+
+def same(one, other):
+    first, second = ({case["snapshot"]: (case["verdict"], case["ratio"]) for case in item["cases"]} for item in
+                     (one, other))  # fmt: skip
+    assert first == second
+    assert len(first) == SNAPSHOTS
+    assert {verdict for verdict, _ in first.values()} == {"SLOWER", "SAME"}
+
+
+def test_slurm_gives_the_verdicts_of_this_machine(replay, corpus, tmp_path_factory):
+    pytest.importorskip("submitit")
+    if reason := why_not():
+        pytest.skip(reason)
+    local = run(replay, b"", dict(os.environ))
+    with cluster(tmp_path_factory.mktemp("slurm")) as environment:
+        found = run(replay, b"submitit", environment, "--on", "slurm")
+    same(found, local)
+    assert {device["node"] for device in found["devices"]} == {"n1", "n2"}
+    assert all(case["confirmed_by"] for case in found["cases"] if case["alert"])
+    assert any("left the queue without a result" in note for note in found["notes"])
+
+
+def test_ray_gives_the_verdicts_of_this_machine(replay, corpus):
+    pytest.importorskip("ray")
+    local = run(replay, b"", dict(os.environ))
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_raylet_start_wait_time_s": "200"}
+    found = run(replay, b"ray::_work", environment, "--on", "ray", wrapper=(sys.executable, "-c", _RAY))
+    same(found, local)
+    assert {device["node"] for device in found["devices"]} == {"n1", "n2", "n3"}
+    assert all(case["confirmed_by"] for case in found["cases"] if case["alert"])
+    assert any(note.startswith("Ray: ") for note in found["notes"])

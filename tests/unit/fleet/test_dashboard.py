@@ -1,0 +1,83 @@
+"""The site about a fleet: what is first, what tells verdicts apart, links that last, and strangers' text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+
+from replay.errors import WorkerError
+from replay.fleet.verdicts import verdicts
+from replay.report.fleet import csv_of, metrics_of
+from replay.report.html.dashboard.front import SIGNS
+from replay.report.html.dashboard.site import files_of
+
+from ..helpers.chromium import BROWSER, Chromium
+from .night_factory import night_of, run
+
+
+@pytest.fixture
+def told(tmp_path):
+    night = night_of(tmp_path, 6, kernel="gemm<script>")
+    answers = {
+        "gemm<script>1": (1.05, "SLOWER"), "gemm<script>2": (0.9, "FASTER"), "gemm<script>3": WorkerError("<b>died"),
+        "gemm<script>4": (1.0, "UNSURE"),
+    }  # fmt: skip
+    run(night, answers=answers)
+    return verdicts(night)
+
+
+@pytest.fixture
+def site(told, tmp_path):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    for name, text in files_of(told, None, {("n1", "cpu-0"): [("2026-11-01", 1.0), ("2026-11-02", 2.0)]}):
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_what_changed_is_first_and_nothing_of_a_stranger_is_markup(site):
+    text = (site / "index.html").read_text()
+    body = text[text.index("<main") :]
+    assert body.index("▲") < body.index("▼")
+    assert body.index("blas") < body.index("Kernels and devices")
+    assert "gemm<script>" not in text
+    assert "<b>died" not in text
+    assert text.count("UNSURE") < text.count("SLOWER") + 3  # undecided is no change
+    assert len(set(SIGNS.values())) == len(SIGNS)
+
+
+def test_addresses_stay(site, told):
+    ids = re.findall(r'<tr id="unit-([0-9a-f]{16})"', (site / "index.html").read_text())
+    assert set(ids) <= {case.unit for case in told.cases}
+    assert len(ids) == 3
+
+
+def test_every_unit_is_a_line_of_csv_and_of_prometheus(told):
+    rows = list(csv.DictReader(io.StringIO(csv_of(told))))
+    assert [row["verdict"] for row in rows].count("SAME") == 2
+    assert len(rows) == 6
+    lines = metrics_of(told).splitlines()
+    assert 'replay_fleet_units{verdict="SLOWER"} 1' in lines
+    assert sum(line.startswith("replay_fleet_ratio{") for line in lines) == 5
+    assert all(
+        re.fullmatch(r'#.*|replay_fleet_\w+\{(\w+="(?:[^"\\]|\\.)*",?)*\} [-+.\de]+', line) for line in lines
+    )
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser")
+def test_the_address_says_what_is_looked_for(site, tmp_path):
+    seen = "[...document.querySelectorAll('tr[data-find]')].filter(row => row.getClientRects().length).length"
+    with Chromium(tmp_path) as browser:
+        browser.open(site / "index.html")
+        every = browser.run(seen)
+        browser.open(site / "index.html", 400, scheme="dark", place="q=1&verdict=SLOWER")
+        assert browser.run(seen) == 2  # in the list of its owner and in the matrix
+        assert every > 2
+        assert browser.run("document.documentElement.scrollWidth") <= 400
+        browser.run("document.getElementById('words').value = 'nosuch'; remember()")
+        assert browser.run("location.hash") == "#q=nosuch&verdict=SLOWER"
+        assert browser.run(seen) == 0
+        assert not [event for event in browser.events if event.get("method") == "Log.entryAdded"]
