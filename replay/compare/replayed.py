@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from replay.challenge.making import Challenges
@@ -33,6 +34,7 @@ from replay.results.run.timing import WindowCounters
 from replay.results.run.variant import KeptImage
 from replay.results.schema import RunResult
 from replay.run.parent import RunOptions, run_snapshot
+from replay.variants.planned import KeptPlans
 
 MAXIMUM_KEPT = 32  # images of variants in a comparison
 Replay = Callable[[Path, RunOptions, Callable[[str], None]], RunResult]
@@ -68,11 +70,12 @@ def compare_windows(
     unmatched: Sequence[str] = (),
     progress: Callable[[str], None] = lambda text: None,
     now_s: Callable[[], float] = time.monotonic,
-    replay: Replay = run_snapshot,
+    replay: Replay | None = None,
 ) -> comparison.Comparison:
     """Measure every pair, one after the other. A pair that cannot be replayed becomes a FAILED row, unless it is the
     only one: then its error is raised. The budget of `limits` is that of all pairs: each has an equal share of what is
-    left, and those that come after its end are UNSURE. replay: makes one replay."""
+    left, and those that come after its end are UNSURE. replay: makes one replay; None: as `run_snapshot`, with
+    what a side is compiled to kept for its next rounds."""
     begin_s = now_s()
     found: list[JudgedRow] = []
     kept: dict[str, KeptImage] = {}
@@ -125,7 +128,7 @@ def _compare_window(
     limits: RoundLimits,
     progress: Callable[[str], None],
     kept: dict[str, KeptImage],
-    replay: Replay,
+    replay: Replay | None,
 ) -> tuple[comparison.ComparedRow, Rounds, float]:
     states = _SideState("A"), _SideState("B")
     challenges = Challenges()
@@ -133,6 +136,8 @@ def _compare_window(
     taken = Rounds()
 
     def side(window: SnapshotWindow, options: SideOptions, state: _SideState) -> Callable[[], Observation]:
+        replay_once = replay or partial(run_snapshot, plan_of=KeptPlans())
+
         def observe() -> Observation:
             number = len(taken.rounds) + 1
             run = dataclasses.replace(
@@ -152,7 +157,7 @@ def _compare_window(
 
             # Both sides meet the same, so that their times can be compared.
             run = challenges.options(window.path, run, say)
-            state.result = replay(window.path, run, say)
+            state.result = replay_once(window.path, run, say)
             state.replays_s += state.result.wall_s
             state.counters = state.counters or state.result.counters
             for launch in state.result.launch_times:

@@ -90,6 +90,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             last = last if entry.tb_frame.f_code.co_filename.startswith(inside) else entry
             entry = entry.tb_next
         last.tb_next = None
+        found.value.__cause__, found.value.__suppress_context__ = None, True
 
 
 @pytest.fixture

@@ -49,6 +49,39 @@ def typed(replay):
     return run
 
 
+def test_the_program_of_the_first_page_becomes_a_test(replay):
+    """docs/start.md, step by step, with the program that it has for those who have none."""
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
+    try:
+        nvrtc.nvrtcVersion()
+    except RuntimeError as error:
+        pytest.skip(f"needs NVRTC: {error}")
+    page = (REPOSITORY / "docs" / "start.md").read_text()
+    begin, program = page.split("## A program to try")
+    test = re.search(r"^   ```python\n(.*?)^   ```", begin, re.M | re.S)
+    assert test is not None
+    for name, text in (
+        ("train.py", re.findall(r"^```python\n(.*?)^```", program, re.M | re.S)[0]),
+        ("new.cu", re.findall(r"^```cuda\n(.*?)^```", program, re.M | re.S)[0]),
+        ("test_it.py", re.sub(r"^   ", "", test[1], flags=re.M)),
+    ):
+        (replay.folder / name).write_text(text)
+    replay.capture(
+        "--kernel",
+        "attention.*",
+        "--launch",
+        "3",
+        application=[sys.executable, "train.py"],
+        output="slow.rsnap",
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
+    done = subprocess.run(
+        command, cwd=replay.folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
 def test_the_commands_of_readme_do_what_it_says(typed):
     capture, run, *comparing = [line for block in FENCED[:2] for line in block.splitlines()]
     assert typed(capture).returncode == 0

@@ -105,3 +105,6 @@ def test_an_error_is_shown_at_the_line_that_met_it(session) -> None:  # type: ig
     assert "plugin.py" not in said
     assert len(said.splitlines()) < 30, said
     assert "replay/library" in session(text, "--full-trace")[1]
+    code, said = session("def test_it(replay_snapshot):\n    replay_snapshot('none.rsnap')\n")
+    assert "no such file" in said
+    assert "direct cause" not in said
