@@ -273,16 +273,15 @@ const Instruction *restore_stack(Warp &w, const Instruction *i) {
 
 const Instruction *no_operation(Warp &, const Instruction *i) { return i + 1; }
 
-<<<<<<< HEAD
 const Instruction *wait_for_prerequisite(Warp &w, const Instruction *i) {
   w.account(i);
   return w.worker->awaits_prerequisite ? w.wait_at_barrier(i, waits_for_prerequisite) : w.go_to(i + 1);
-=======
+}
+
 const Instruction *fence(Warp &w, const Instruction *i) {
   if (w.block->checks)
     w.block->checks->fence(w);
   return i + 1;
->>>>>>> checker-ready
 }
 
 const Instruction *yield(Warp &w, const Instruction *i) {

@@ -24,12 +24,8 @@ const Instruction *allocate_stack(Warp &w, const Instruction *i);  // a: bytes, 
 const Instruction *save_stack(Warp &w, const Instruction *i);
 const Instruction *restore_stack(Warp &w, const Instruction *i);
 const Instruction *no_operation(Warp &w, const Instruction *i);
-<<<<<<< HEAD
 const Instruction *wait_for_prerequisite(Warp &w, const Instruction *i); // griddepcontrol.wait
+const Instruction *fence(Warp &w, const Instruction *i);                 // where a launch is checked
 const Instruction *yield(Warp &w, const Instruction *i);                 // nanosleep: lets others run
-=======
-const Instruction *fence(Warp &w, const Instruction *i); // where a launch is checked
-const Instruction *yield(Warp &w, const Instruction *i); // nanosleep: lets others run
->>>>>>> checker-ready
 
 } // namespace emulator::control

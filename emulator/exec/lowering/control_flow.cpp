@@ -82,17 +82,13 @@ void Lowering::control(Opcode &opcode) {
                   std::any_of(opcode.modifiers.begin(), opcode.modifiers.end(), is_async);
     if (fences)
       tell_asynchronous(asynchronous::fence_shared);
-<<<<<<< HEAD
     else if (deferred_ && opcode.has("tensormap::generic") && opcode.has("acquire")) {
       Lowered &lowered = emit_list(asynchronous::acquire_map, {generic_row(operand(0), ptx::Space::generic)});
       lowered.counted = 1;
       apply_guard(lowered);
-    } else
-=======
-    else if (checked_ && (name == "membar" || name == "fence"))
+    } else if (checked_ && (name == "membar" || name == "fence"))
       fence();
     else
->>>>>>> checker-ready
       nothing();
   }
 }
