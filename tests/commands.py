@@ -144,7 +144,11 @@ def _import_replay() -> None:
 
     for module in pkgutil.walk_packages(replay.__path__, "replay."):
         if not {"hook", "__main__"} & {*module.name.split(".")}:
-            importlib.import_module(module.name)
+            try:
+                importlib.import_module(module.name)
+            except ModuleNotFoundError as error:  # of an extra that is not installed
+                if (error.name or "").partition(".")[0] == "replay":
+                    raise
     importlib.import_module("replay.cli").main(["info", "--help"])  # brings what the parser imports late
     importlib.import_module("cuda.bindings.driver")  # as the driver does: that loads no driver yet
 
