@@ -297,8 +297,13 @@ def flow(line: str, screen: Screen) -> str:
         initial_indent=indent,
         subsequent_indent=indent + "  ",
         break_on_hyphens=False,
-        break_long_words=False,  # a path that is whole can be copied
+        break_long_words=_breaks(line, screen),
     ).replace(NO_BREAK, " ")
+
+
+def _breaks(text: str, screen: Screen) -> bool:
+    """Whether words that are too long for a line are broken: not where one is a path, which can be copied whole."""
+    return screen.is_terminal and not any("/" in word and len(word) > NARROWEST for word in text.split())
 
 
 def with_units(text: str) -> str:
@@ -318,7 +323,7 @@ def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
             with_units(value),
             max(NARROWEST, screen.width - indent),
             break_on_hyphens=False,
-            break_long_words=False,  # a path that is whole can be copied
+            break_long_words=_breaks(value, screen),
         )
         lines.append(f"  {name:<{indent - 2}}{wrapped[0] if wrapped else ''}")
         lines += [" " * indent + line for line in wrapped[1:]]

@@ -149,7 +149,8 @@ def execute_request(
     nodes: list[NodeTime] = []
     notes = list(session.notes) + program.left_out + list(dict.fromkeys(verified.refused))
     notes += saver.skipped if saver is not None else []
-    if program.varied and program.ranges and not challenges.there and not _leaves_anything(program):
+    matches = verified.verdict == "match" and program.varied
+    if matches and program.ranges and not challenges.there and not _leaves_anything(program):
         notes.append(_CHANGES_NOTHING)
     if request["timing"] is not None:
         if not verified.not_timed:

@@ -126,6 +126,7 @@ def test_a_compiler_that_does_not_end_is_ended_with_all_it_started(tmp_path: Pat
     assert time.monotonic() - begin_s < 60
     marker = f"/bin/sleep 61{os.getpid() % 1000}"
     Sandbox().run(["/bin/sh", "-c", f"{marker} & exit 0"], tmp_path)
+    time.sleep(0.5)  # a killed process needs a moment to end
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             assert process.read_bytes().replace(b"\0", b" ").strip() != marker.encode()

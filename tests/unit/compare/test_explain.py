@@ -180,9 +180,10 @@ def test_outputs_of_a_side_that_were_not_compared_are_named(tmp_path):
 
 
 def test_a_bisection_says_what_it_inferred_and_what_it_skipped(tmp_path):
-    result = bisection()
-    result.candidates[1] = dataclasses.replace(
-        result.candidates[1], skipped="ptxas does not know the .version"
+    result = bisection(steps=[Step(2, 3, 0.995, "SLOWER", 1.05, 1.04, 1.06, 1.0)])
+    result.candidates.insert(1, BisectedCandidate("ptxas 12.0.1", "ptxas=12.0.1", 1))
+    result.candidates[2] = dataclasses.replace(
+        result.candidates[2], skipped="ptxas does not know the .version"
     )
     (item,) = explained(tmp_path, documents.BISECTION, result)
     assert item.verdict == "first bad: ptxas 12.2 (last good ptxas 12.1): +5.00 % [+4.00 %, +6.00 %]"

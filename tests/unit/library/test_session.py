@@ -92,7 +92,7 @@ def test_a_session_answers_as_fresh_processes_do(
         for name in asked:
             assert tried(session.run, name and candidates[name]) == fresh[name], name
     assert isinstance(fresh["for_ever"], tuple)
-    assert fresh["for_ever"][0] is replay.errors.WorkerError
+    assert fresh["for_ever"][0] is replay.errors.HangError
     assert isinstance(fresh["slow"], dict)
 
 
