@@ -218,8 +218,7 @@ void Block::complete(uint32_t id) {
   passed_barrier = true;
   if (checks)
     // Threads that have exited are at no barrier that says how many it waits for.
-    checks->complete(warps, id,
-                     waiting_at(id) == (done.expected ? launch->threads_per_block : live_threads));
+    checks->complete(warps, id, waiting_at(id) == (done.expected ? launch->threads_per_block : live_threads));
   for (Warp &warp : warps) {
     size_t kept = 0;
     for (size_t k = 0; k < warp.waiting.size(); ++k) {
