@@ -88,14 +88,15 @@ def _assembler(name: str) -> Callable[[str, Versions, str], list[Candidate]]:
 
 def _in_range(name: str, matched: re.Match[str], versions: Versions) -> list[str]:
     where = f"--over {name}"
+    example = next(text for text in _SPELLINGS if text.startswith(f"{name}="))
     low, high = (version_key(end) for end in matched.groups())
     if not low or not high:
-        raise UsageError(f"{matched[0]!r} is no range of versions", where=where, next="write 12.6..13.0")
+        raise UsageError(f"{matched[0]!r} is no range of versions", where=where, next=f"write {example}")
     if not _FIRST_MAJOR <= low[0] <= high[0] <= _LAST_MAJOR:
         raise UsageError(
             f"{matched[0]!r} is no range of versions",
             where=where,
-            next="write the older one first: 12.6..13.0",
+            next=f"write the older one first: {example}",
         )
     known = versions(name, range(low[0], high[0] + 1))
     # 12.6 begins with 12.6.0 and ends with the last 12.6.

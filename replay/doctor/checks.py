@@ -218,12 +218,12 @@ def compilers(choice: str | None) -> Iterator[Finding]:
             yield ok("compilers", f"{name} {', '.join(versions)}")
         else:
             yield note("compilers", f"no {name}", f"--{name} VERSION fetches one; or install a CUDA toolkit")
-    for path in (path for kind in ASSEMBLERS.values() for path in broken(kind)):
-        yield problem(
-            "compilers",
-            f"{path} does not answer as {path.name} does: it is cut short, or of another kind of machine",
-            f"rm -r {shlex.quote(str(path.parent))}; it is fetched again when it is needed",
-        )
+        for folder in broken(kind):
+            yield problem(
+                "compilers",
+                f"the {name} in {folder} does not answer: it is cut short, or of another kind of machine",
+                f"rm -r {shlex.quote(str(folder))}; it is fetched again when it is needed",
+            )
     nvcc = find_tools("nvcc")
     yield Finding(
         "compilers",

@@ -245,9 +245,8 @@ def _confine(driver: Driver, request: dict[str, Any], messages: Messages) -> Non
         "CUDA_LOG_FILE",
     ):  # files that the driver writes for the user, who named them
         if path := os.environ.get(name):
-            path = (
-                path if name == "CUDA_LOG_FILE" else path.replace("%p", str(os.getpid()))
-            )  # as the CPU driver does
+            if name != "CUDA_LOG_FILE":
+                path = path.replace("%p", str(os.getpid()))  # as the CPU driver does
             with suppress(OSError):
                 Path(path).touch()
                 results.append(Path(path))

@@ -214,7 +214,7 @@ class Server:
         given = choices.get("vary_inputs", least)
         if least and not (isinstance(given, int) and given >= least):
             raise UsageError(
-                f"at least {number(least, 'other input')} are tried here",
+                f"at least {number(least, 'other input')} {'is' if least == 1 else 'are'} tried here",
                 where="vary_inputs",
                 next="leave it out",
             )

@@ -227,7 +227,7 @@ class _Launches:
             return
         self._messages.stage(f"timing each launch of the window with {caches} caches")
         for done in range(passes):
-            self._messages.progress(f"{number(done, 'pass', 'passes')}")
+            self._messages.progress(number(done, "pass", "passes"))
             self._timer.run_once(
                 caches, lambda: self._sampler.make_ready(flush=caches == "cold") if restore else None
             )

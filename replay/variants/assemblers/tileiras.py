@@ -33,8 +33,15 @@ def assemble(
     beside = [prefix / name for name in ("bin", "lib", "nvvm")]  # where it looks for ptxas and libnvvm
     ran, data = assembled([str(tool.path), *flags], "kernel.tilebc", bytecode, sandbox, beside)
     if ran.status != 0 or not data:
+        advice = "give a version that is as new as the bytecode, and replay on a device that it knows"
+        if not any((prefix / name).exists() for name in ("lib/libnvvm.so.4", "nvvm/lib64/libnvvm.so")):
+            advice = (
+                f"it finds no libnvvm below {prefix}: pip install nvidia-nvvm nvidia-cuda-nvcc of its release"
+            )
         raise refusal(
-            f"tileiras {tool.version} refused {source}: {ran.first_error}", ran, where="--tileiras",
-            next="give a version that is as new as the bytecode, and replay on a device that it knows",
-        )  # fmt: skip
+            f"tileiras {tool.version} refused {source}: {ran.first_error}",
+            ran,
+            where="--tileiras",
+            next=advice,
+        )
     return BuiltImage(data, source, f"tileiras {tool.version} {' '.join(flags)}")

@@ -136,13 +136,13 @@ def cache_folder(kind: Assembler) -> Path:
 
 
 def broken(kind: Assembler) -> list[Path]:
-    """Files of the cache that do not answer as they should, such as one from another kind of machine."""
+    """Folders of the cache whose program does not answer as it should, such as one from another kind of machine."""
     found = []
     for path in _cached(kind):
         try:
             asked(kind, path)
         except EngineError:
-            found.append(path)
+            found.append(cache_folder(kind) / path.relative_to(cache_folder(kind)).parts[0])
     return found
 
 

@@ -73,7 +73,9 @@ def run_tool(command: Sequence[str], timeout_s: float = TIMEOUT_S) -> Ran:
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             interrupts.check_cancelled()
             if time.monotonic() > deadline_s:
-                raise EngineError(f"did not end within {timeout_s:g} s", where=command[0])
+                raise EngineError(
+                    f"did not end within {timeout_s:g} s", where=command[0], next="try another version of it"
+                )
             time.sleep(_LOOK_S)
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -67,8 +67,8 @@ def write_snapshot(
     path: Path, *, before: str = "zeros", neighbour: bool = False, rounds: int = ROUNDS
 ) -> Path:
     """before: what y holds when the window begins: "zeros", "garbage", or "outputs", as in an application that has
-    launched the kernel before. neighbour: another buffer has the outputs, too, 16 MiB behind y. rounds: of the kernel's
-    loop; other than 64 with smaller x, so that its sum settles."""
+    launched the kernel before. neighbour: another buffer, 16 MiB after y, has the outputs as well. rounds: of the
+    kernel's loop; other than 64 with smaller x, so that its sum settles."""
     random = numpy.random.default_rng(7)
     x = random.uniform(-0.9, 0.9, COUNT).astype("f4")
     x[::4] = 0
