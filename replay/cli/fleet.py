@@ -199,8 +199,7 @@ def _change(action: Action, night, names: list[str], quiet: bool) -> int:  # typ
         known = {unit.id for unit in night.plan.units}
         units = [name for name in names if name in known]
         devices = [name for name in names if name not in known]
-        for device in devices:
-            forget(night.folder, device)
+        forget(night, devices)
         count = night.retry(units, devices)
         said = f"{number(count, 'attempt or exclusion', 'attempts and exclusions')} forgotten; `fleet run` goes on"
     if not quiet:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,12 +18,12 @@ from pathlib import Path
 from replay.check.gate import REPEATS, effect_beyond
 from replay.compare.rounds import Observation
 from replay.compare.verdict import MINIMUM_EFFECT
-from replay.errors import FileError, ReplayError
-from replay.fleet.night import Who
+from replay.errors import FileError, ReplayError, UsageError
+from replay.fleet.night import Night, Who
 from replay.history.spread import occasions, spread_of
 from replay.reading import read_file
 from replay.results.fleet import FleetDevice
-from replay.text import now_utc, percent
+from replay.text import now_utc, percent, some
 from replay.timing.statistics import quantile
 
 MAXIMUM_BYTES = 256 << 20
@@ -89,12 +91,7 @@ class Canaries:
         now = now_utc()
         self.history.append((now, time_ns))
         line = json.dumps({"canary": self.identity, "created_utc": now, "median_ns": time_ns})
-        path = self.night / "canaries" / f"{self.who.file}.jsonl"
-        try:
-            with open(path, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
-        except OSError as error:
-            raise FileError.of(error, path) from None
+        _append(self.night / "canaries" / f"{self.who.file}.jsonl", line)
 
 
 def _is_off(ratio: float, limit: float) -> bool:
@@ -110,12 +107,27 @@ def courses(folder: Path, devices: Sequence[FleetDevice]) -> dict[tuple[str, str
     return found
 
 
-def forget(night: Path, device: str) -> None:
-    """What comes now is the history of the device: after it was repaired, say. Raises FileError."""
-    path = night / "canaries" / f"{device}.jsonl"
+def forget(night: Night, devices: Sequence[str]) -> None:
+    """What comes now is the history of these devices: after they were repaired, say. Raises UsageError for one that the
+    night has not, FileError."""
+    known = {Who(item.node, item.device).file for item in night.devices()}
+    if unknown := [name for name in devices if name not in known]:
+        raise UsageError(
+            f"has no unit and no device {unknown[0]!r}", where=night.folder,
+            next=f"name a unit or NODE.DEVICE: {some(sorted(known), 5) or 'no device has worked in it'}",
+        )  # fmt: skip
+    for name in devices:
+        _append(night.folder / "canaries" / f"{name}.jsonl", json.dumps({"begin": now_utc()}))
+
+
+def _append(path: Path, line: str) -> None:
+    """Others write into this folder, too: a link would lead out of it, and a pipe would keep us."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"begin": now_utc()}) + "\n")
+        with open(path, "a", encoding="utf-8", opener=lambda name, _: os.open(name, flags, 0o666)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise FileError("is no file", where=path, next="remove it")
+            file.write(line + "\n")
     except OSError as error:
         raise FileError.of(error, path) from None
 
@@ -124,7 +136,7 @@ def _times(path: Path, identity: str) -> Iterator[tuple[str, float] | None]:
     """Of this canary, "" for any, in a file that a stopped machine may have left with half a line. None: a new history
     begins."""
     try:
-        lines = read_file(path, MAXIMUM_BYTES).splitlines()
+        lines = read_file(path, MAXIMUM_BYTES, follow_links=False).splitlines()
     except ReplayError:
         return
     for line in lines:
@@ -136,5 +148,5 @@ def _times(path: Path, identity: str) -> Iterator[tuple[str, float] | None]:
                 value["canary"] == (identity or value["canary"]) and 0 < float(value["median_ns"]) < math.inf
             ):
                 yield str(value["created_utc"]), float(value["median_ns"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             continue

@@ -58,8 +58,9 @@ class Claims:
             answer = fcntl.fcntl(self._file, fcntl.F_OFD_GETLK, asked)
             kind, _, start, length, _ = struct.unpack(_FLOCK, answer)
             if kind != fcntl.F_UNLCK:  # one of those that there are, not the first
-                found.update(range(max(at, start), min(end, start + length)))
-                waiting += [(at, start), (start + length, end)]
+                after = start + length if length else end  # 0: to the end of the file, wherever that comes
+                found.update(range(max(at, start), min(end, after)))
+                waiting += [(at, start), (after, end)]
         return found
 
     def _set(self, kind: int, number: int) -> bool:

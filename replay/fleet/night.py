@@ -52,6 +52,7 @@ FOLDERS = ("units", "results", "attempts", "again", "devices", "excluded", "drai
 AGAIN = ".again"
 WORTH_CONFIRMING = frozenset({Verdict.SLOWER.value, Verdict.FASTER.value, Verdict.WRONG.value})
 DIED = "its worker ended without a word"
+_UNIT_ID = re.compile(r"[0-9a-f]{16}")
 _UNIT_FILE = re.compile(r"([0-9a-f]{16})(\.again)?\.json")
 _T = TypeVar("_T")
 
@@ -86,11 +87,23 @@ class Night:
         self.folder = folder
         if not (folder / "plan.json").is_file():
             raise UsageError("is no night of a fleet", where=folder, next="`replay fleet run` begins one")
+        # What a link leads to would be written into, and `retry` removes all that is in some of them
+        if link := next((folder / name for name in FOLDERS if (folder / name).is_symlink()), None):
+            raise FileError("is a link, not a folder of the night", where=link, next="remove it")
 
     @cached_property
     def plan(self) -> FleetPlan:
         """What is to be done."""
-        return _read(self.folder / "plan.json", FleetPlan, PLAN_FORMAT, MAXIMUM_PLAN_BYTES)
+        path = self.folder / "plan.json"
+        plan = _read(path, FleetPlan, PLAN_FORMAT, MAXIMUM_PLAN_BYTES)
+        seen: set[str] = set()
+        for unit in plan.units:  # names of files are made of them
+            if not _UNIT_ID.fullmatch(unit.id):
+                raise FormatError(f"has a unit {unit.id[:40]!r}, which is no id of one", where=path)
+            if unit.id in seen:
+                raise FormatError(f"has the unit {unit.id} twice", where=path)
+            seen.add(unit.id)
+        return plan
 
     @cached_property
     def matrix(self) -> Matrix:
@@ -121,7 +134,18 @@ class Night:
 
     def measured(self, unit: str, again: bool = False) -> FleetMeasured:
         """Raises FileError, FormatError, VersionError."""
-        return _read(self.path_of(unit, again), FleetMeasured, UNIT_FORMAT, MAXIMUM_UNIT_BYTES)
+        path = self.path_of(unit, again)
+        found = _read(path, FleetMeasured, UNIT_FORMAT, MAXIMUM_UNIT_BYTES)
+        row = found.row
+        ratios = (row.ratio, row.low, row.high, found.canary_ratio)
+        times = (row.a.time_ns, row.b.time_ns, *(time for one in row.rounds for time in (one.a_ns, one.b_ns)))
+        if any(ratio is not None and ratio <= 0 for ratio in ratios):
+            raise FormatError("has a ratio of times that no device gives", where=path)
+        if any(time is not None and time < 0 for time in times):
+            raise FormatError("has a time below zero", where=path)
+        if found.unit != unit:
+            raise FormatError(f"is of the unit {found.unit[:40]!r}", where=path)
+        return found
 
     def attempts(self, unit: str, again: bool = False) -> list[FleetAttempt]:
         """That did not end it, or are running."""
@@ -163,7 +187,10 @@ class Night:
         """Put what was found where everybody sees it; its own file last. Raises FileError."""
         name = taken.unit.id + (AGAIN if taken.again else "")
         for folder in ("units", "results"):
-            self._part(folder, taken.unit.id).mkdir(exist_ok=True)
+            part = self._part(folder, taken.unit.id)
+            part.mkdir(exist_ok=True)
+            if part.is_symlink():
+                raise FileError("is a link, not a folder of the night", where=part, next="remove it")
         for side, result in results.items():
             write_result(self._part("results", taken.unit.id) / f"{name}-{side}.rres", result)
         if self.plan.confirm and not taken.again and found.row.verdict in WORTH_CONFIRMING:
@@ -199,7 +226,14 @@ class Night:
         if again:
             path.unlink(missing_ok=True)
         else:
-            path.touch()
+            try:
+                os.close(
+                    os.open(
+                        path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
+                    )
+                )
+            except OSError as error:
+                raise FileError.of(error, path) from None
 
     def is_drained(self, node: str) -> bool:
         """Whether nothing may be begun there."""

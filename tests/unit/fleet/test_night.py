@@ -219,7 +219,7 @@ def test_a_device_whose_canary_left_its_history_is_excluded_and_named(tmp_path):
     assert night.begun_often() == {}
     device = status(night).devices[0]
     assert (device.state, "+3.8 %" in device.reason) == ("excluded", True)
-    forget(night.folder, "n.d")
+    forget(night, ["n.d"])
     night.retry([], ["n.d"])
     assert canaries(night, [1040.0]).look().reason == ""
 

@@ -99,6 +99,50 @@ def test_a_full_temporary_disk_is_told_from_a_version_that_is_not_there(wheel, m
         find(PTXAS, "12.8")
 
 
+def _no_zip(path):
+    path.write_bytes(b"not a zip")
+
+
+def _other_bytes(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("nvidia/bin/ptxas", b"A" * 100)
+    path.write_bytes(path.read_bytes().replace(b"A" * 100, b"B" * 100))
+
+
+def _unknown_compression(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("nvidia/bin/ptxas", b"A")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\1\2") + 10] = 99
+    path.write_bytes(data)
+
+
+def _encrypted(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("nvidia/bin/ptxas", b"A")
+    data = bytearray(path.read_bytes())
+    data[6] |= 1
+    data[data.index(b"PK\1\2") + 8] |= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("spoil", [_no_zip, _other_bytes, _unknown_compression, _encrypted])
+def test_a_wheel_that_cannot_be_unpacked_is_named(tmp_path, spoil):
+    spoil(tmp_path / "x.whl")
+    with pytest.raises(EngineError, match="cannot be unpacked") as raised:
+        wheels._unpack("/bin/ptxas", tmp_path, tmp_path / "ptxas")
+    assert raised.value.where == "x.whl"
+    assert not (tmp_path / "ptxas").exists()
+
+
+def test_names_in_a_wheel_lead_nowhere(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.whl", "w") as archive:
+        archive.writestr("../../../../outside/bin/ptxas", b"it")
+        archive.writestr("/etc/bin/ptxas", b"other")
+    wheels._unpack("/bin/ptxas", tmp_path, tmp_path / "kept")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "x.whl"]
+
+
 def test_a_tileiras_is_kept_with_what_it_calls(tmp_path, monkeypatch):
     """Of its release, and not newer; where each version of it looks for them."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
