@@ -66,10 +66,14 @@ def is_over(night: Night) -> bool:
 
 def status(night: Night) -> Fleet:
     """How far it is, without what was found."""
+    return _status(night, {})
+
+
+def _status(night: Night, found: dict[str, FleetMeasured]) -> Fleet:
     now = standing(night)
     per_hour, left_s = _rate(night, now)
     return Fleet(FORMAT, __version__, now_utc(), night.folder.name, now.units, now.done, now.running, now.stuck,
-                 per_hour, left_s, devices=_devices(night, {}), problems=list(night.plan.problems))  # fmt: skip
+                 per_hour, left_s, devices=_devices(night, found), problems=list(night.plan.problems))  # fmt: skip
 
 
 def verdicts(night: Night, before: Night | None = None) -> Fleet:
@@ -91,10 +95,9 @@ def verdicts(night: Night, before: Night | None = None) -> Fleet:
         _case(night, unit, rows.get(unit.id), found.get(unit.id), again.get(unit.id))
         for unit in night.plan.units
     ]
-    whole = status(night)
     return replace(
-        whole, cases=sorted(cases, key=_first_what_matters), devices=_devices(night, found),
-        problems=problems, changes=_changes(night, before, cases), notes=_notes(night, cases),
+        _status(night, found), cases=sorted(cases, key=_first_what_matters), problems=problems,
+        changes=_changes(night, before, cases), notes=_notes(night, cases),
     )  # fmt: skip
 
 
@@ -172,12 +175,9 @@ def _case(
     )  # fmt: skip
 
 
-_ORDER = ("WRONG", "SLOWER", QUARANTINED, "FAILED", "UNSUPPORTED", "UNSURE", "FASTER", OPEN, "SAME")
-
-
 def _first_what_matters(case: FleetCase) -> tuple[bool, int, float, str, str]:
-    place = _ORDER.index(case.verdict) if case.verdict in _ORDER else len(_ORDER)
-    return not case.alert, place, -abs(math.log(case.ratio)) if case.ratio else 0.0, case.kernel, case.unit
+    change = abs(math.log(case.ratio)) if case.ratio else 0.0
+    return not case.alert, case.place, -change, case.kernel, case.unit
 
 
 def _devices(night: Night, found: dict[str, FleetMeasured]) -> list[FleetDevice]:
@@ -200,8 +200,8 @@ def _devices(night: Night, found: dict[str, FleetMeasured]) -> list[FleetDevice]
                 device,
                 name=device.name or next((item.row.a.device for item in items if item.row.a.device), ""),
                 units=len(items),
-                canary_ratio=last.canary_ratio if last is not None else device.canary_ratio,
-                canary_limit=last.canary_limit if last is not None else device.canary_limit,
+                canary_ratio=None if last is None else last.canary_ratio,
+                canary_limit=None if last is None else last.canary_limit,
                 noise=quantile(widths, 0.5) if widths else None,
             )
         )
@@ -212,11 +212,11 @@ def _changes(night: Night, before: Night | None, cases: Sequence[FleetCase]) -> 
     """What is not as it was the night before: whoever looks for a cause begins there."""
     if before is None:
         return []
-    changes = []
     try:
         earlier = before.plan
     except ReplayError:
         return []
+    changes = []
     for name, commit in sorted(night.plan.commits.items()):
         old = earlier.commits.get(name, "")
         if old != commit:

@@ -10,19 +10,23 @@ from typing import Literal
 
 from replay.privacy import private_value
 from replay.report.junit import Case, document
-from replay.results.fleet import Fleet, FleetCase, FleetDevice
+from replay.results.fleet import VERDICTS, Fleet, FleetCase, FleetDevice
 from replay.snapshot.schema import from_wire, to_wire
 from replay.text import Column, Screen, duration, flow, heading, number, percent, shown, table
 
-ORDER = ("WRONG", "SLOWER", "QUARANTINED", "FAILED", "UNSUPPORTED", "UNSURE", "FASTER", "OPEN", "SAME")
 SHOWN_CASES = 200
 
 
 def headline(night: Fleet) -> str:
     """How many units, alerts and verdicts."""
-    counts = Counter(case.verdict for case in night.cases)
-    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict])
-    return f"{number(len(night.alerts), 'alert')} in {number(len(night.cases), 'unit')}: {verdicts}"
+    alerts, units = number(len(night.alerts), "alert"), number(len(night.cases), "unit")
+    return f"{alerts} in {units}: {counted(night.cases)}"
+
+
+def counted(cases: Sequence[FleetCase]) -> str:
+    """How many of each verdict."""
+    counts = Counter(case.verdict for case in cases)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
 
 
 def render_fleet(night: Fleet, screen: Screen) -> str:
@@ -40,7 +44,7 @@ def render_fleet(night: Fleet, screen: Screen) -> str:
         parts += screen.rest(rows, SHOWN_CASES, "unit")
         reasons = {case.reason: case for case in reversed(seen) if case.reason}
         parts += [
-            flow(f"  {shown(case.verdict)} {shown(_name(case), 60)}: {shown(reason, 400)}", screen)
+            flow(f"  {shown(case.verdict)} {shown(case.window_name, 60)}: {shown(reason, 400)}", screen)
             for reason, case in reversed(reasons.items())
         ]
     parts += _devices(night.devices, screen)
@@ -65,13 +69,9 @@ def render_status(night: Fleet, screen: Screen) -> str:
 def _row(case: FleetCase) -> list[str]:
     where = f"{case.node} {case.device}".strip() + (f", {case.confirmed_by}" if case.confirmed_by else "")
     return [
-        case.verdict, shown(case.kernel), shown(_name(case)), shown(case.kind), shown(case.comparison),
+        case.verdict, shown(case.kernel), shown(case.window_name), shown(case.kind), shown(case.comparison),
         "" if case.ratio is None else percent(case.ratio, 1), shown(where), shown(case.team),
     ]  # fmt: skip
-
-
-def _name(case: FleetCase) -> str:
-    return case.snapshot + ("" if case.window is None else f" window {case.window}")
 
 
 def _devices(devices: Sequence[FleetDevice], screen: Screen) -> list[str]:
@@ -145,7 +145,7 @@ def metrics_of(night: Fleet) -> str:
     """Prometheus' text format: units by verdict, the ratio of each unit that has one, and devices."""
     lines = ["# TYPE replay_fleet_units gauge"]
     counts = Counter(case.verdict for case in night.cases)
-    lines += [_metric("units", counts[verdict], verdict=verdict) for verdict in ORDER]
+    lines += [_metric("units", counts[verdict], verdict=verdict) for verdict in VERDICTS]
     lines += ["# HELP replay_fleet_ratio Time of B over time of A.", "# TYPE replay_fleet_ratio gauge"]
     lines += [
         _metric("ratio", case.ratio, unit=case.unit, kernel=case.kernel[:200], kind=case.kind,
@@ -158,15 +158,9 @@ def metrics_of(night: Fleet) -> str:
         "# TYPE replay_fleet_device_excluded gauge",
     ]
     lines += [
-        _metric(
-            "device_excluded",
-            int(item.state == "excluded"),
-            node=item.node,
-            device=item.device,
-            kind=item.kind,
-        )
+        _metric("device_excluded", int(item.state == "excluded"), node=item.node, device=item.device, kind=item.kind)
         for item in night.devices
-    ]
+    ]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 

@@ -13,6 +13,8 @@ from replay.results.comparison import ComparedRow
 PLAN_FORMAT = "replay.fleet.plan/1"
 UNIT_FORMAT = "replay.fleet.unit/1"
 FORMAT = "replay.fleet/1"
+# What matters most comes first
+VERDICTS = ("WRONG", "SLOWER", "QUARANTINED", "FAILED", "UNSUPPORTED", "UNSURE", "FASTER", "OPEN", "SAME")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class FleetMeasured:
     """What one device found for one unit. unit: its id. node, device: which one. row: A and B, side by side; a verdict
     UNSUPPORTED is that of a device that cannot replay it. canary_ratio: of the canary beside it to the history of this
     device; None when there is none. canary_limit: a change of the canary that counts. warnings: about the times.
-    began_utc, wall_s: when, by the clock of its node, and how long."""
+    created_utc: when it was done, by the clock of its node. wall_s: how long it took."""
 
     format: str
     tool_version: str
@@ -148,6 +150,16 @@ class FleetCase:
     link: str = ""
     driver_version: int = 0
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def place(self) -> int:
+        """Of its verdict in VERDICTS; one of a newer replay comes after all others."""
+        return VERDICTS.index(self.verdict) if self.verdict in VERDICTS else len(VERDICTS)
+
+    @property
+    def window_name(self) -> str:
+        """For people."""
+        return self.snapshot + ("" if self.window is None else f" window {self.window}")
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from replay.report.fleet import ORDER, headline
+from replay.report.fleet import counted, headline
 from replay.report.html.cells import course_cell
 from replay.report.html.links import link
 from replay.report.html.model import MAXIMUM_ROWS, Key, Section, Table, more
 from replay.report.html.page import assembled, page_style, part
 from replay.report.html.plots import draw
 from replay.report.pictures import FLAT
-from replay.results.fleet import Fleet, FleetCase
+from replay.results.fleet import VERDICTS, Fleet, FleetCase
 from replay.text import duration, number, percent, shown
 
 # Told apart without colour
@@ -42,6 +41,7 @@ def front_page(
     columns = sorted({_column(case) for case in night.cases})
     rows = _matrix(night.cases, columns, pages)
     present = {case.verdict for case in night.cases}
+    verdicts = [verdict for verdict in VERDICTS if verdict in present]
     done = f"{night.done:,} of {number(night.units, 'unit')} done"
     return assembled(
         "dashboard/dashboard.html.jinja",
@@ -50,9 +50,9 @@ def front_page(
         title=f"{shown(night.night, 80)}: {headline(night)}",
         verdict=next((case.verdict for case in night.cases if case.alert), ""),
         key=list(_key(night, done)),
-        verdicts=[verdict for verdict in ORDER if verdict in present],
+        verdicts=verdicts,
         owners=_owners(night.cases, pages),
-        legend=[_mark(verdict) for verdict in ORDER if verdict in present],
+        legend=[_mark(verdict) for verdict in verdicts],
         columns=columns,
         matrix=rows[:MAXIMUM_ROWS],
         left_out=" ".join(more(rows, MAXIMUM_ROWS, "kernels: fleet.csv has all")),
@@ -91,12 +91,11 @@ def _owners(cases: Sequence[FleetCase], pages: Mapping[str, str]) -> list[dict[s
             of.setdefault(case.team, []).append(case)
     owners: list[dict[str, object]] = []
     for team, found in sorted(of.items(), key=lambda item: (-sum(c.alert for c in item[1]), item[0])):
-        counts = Counter(case.verdict for case in found)
         address = next((case.link for case in found if case.link), "")
         owners.append({
             "team": shown(team or NOBODY),
             "name": link(address, team or NOBODY) if address else shown(team or NOBODY),
-            "counted": ", ".join(f"{counts[verdict]} {verdict}" for verdict in ORDER if counts[verdict]),
+            "counted": counted(found),
             "rows": [_row(case, pages) for case in found[:MAXIMUM_ROWS]],
             "more": " ".join(more(found, MAXIMUM_ROWS, "units: fleet.csv has all")),
         })  # fmt: skip
@@ -107,14 +106,13 @@ def _row(case: FleetCase, pages: Mapping[str, str]) -> dict[str, object]:
     where = f"{case.node} {case.device}".strip()
     confirmed = f", confirmed by {case.confirmed_by}" if case.confirmed_by else ""
     quarantined = f"quarantined: {case.quarantined}; " if case.quarantined else ""
-    snapshot = case.snapshot + ("" if case.window is None else f" window {case.window}")
     return {
         "unit": case.unit, "mark": _mark(case.verdict, case.ratio), "kernel": shown(case.kernel, 300),
-        "page": pages.get(case.kernel, ""), "snapshot": shown(snapshot, 200), "kind": shown(case.kind),
+        "page": pages.get(case.kernel, ""), "snapshot": shown(case.window_name, 200), "kind": shown(case.kind),
         "comparison": shown(case.comparison), "on": shown(where + confirmed, 200),
         "a": "" if case.a_ns is None else duration(case.a_ns), "b": "" if case.b_ns is None else duration(case.b_ns),
         "why": shown("; ".join(filter(None, (quarantined + case.reason, *case.warnings))), 400),
-        "find": shown(" ".join((case.kernel, snapshot, case.kind, case.comparison, case.team, where)), 600),
+        "find": shown(" ".join((case.kernel, case.window_name, case.kind, case.comparison, case.team, where)), 600),
     }  # fmt: skip
 
 
@@ -127,12 +125,10 @@ def _matrix(
     for case in cases:
         cells = of.setdefault(case.kernel, {})
         before = cells.get(_column(case))
-        if before is None or _place(case.verdict) < _place(before.verdict):
+        if before is None or case.place < before.place:
             cells[_column(case)] = case
         teams[case.kernel] = case.team
-    worst = sorted(
-        of.items(), key=lambda item: (min(_place(case.verdict) for case in item[1].values()), item[0])
-    )
+    worst = sorted(of.items(), key=lambda item: (min(case.place for case in item[1].values()), item[0]))
     return [
         {
             "kernel": shown(kernel, 300), "page": pages.get(kernel, ""),
@@ -142,10 +138,6 @@ def _matrix(
         }
         for kernel, cells in worst
     ]  # fmt: skip
-
-
-def _place(verdict: str) -> int:
-    return ORDER.index(verdict) if verdict in ORDER else len(ORDER)
 
 
 def _devices(night: Fleet, canaries: Mapping[tuple[str, str], Course]) -> Section:
