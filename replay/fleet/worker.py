@@ -65,11 +65,10 @@ class Taking:
                     return taken
         finally:
             self._waiting += seen
-        for wanted in self._night.wanted_again():
-            if wanted.unit in self._numbers and Who(wanted.node, wanted.device) != self._who:
-                taken = self._try(*self._numbers[wanted.unit], True, alone)
-                if taken is not None:
-                    return taken
+        for wanted in self._to_confirm():
+            taken = self._try(*self._numbers[wanted], True, alone)
+            if taken is not None:
+                return taken
         return None
 
     def _try(self, number: int, unit: FleetUnit, again: bool, alone: bool) -> Taken | None:
@@ -89,13 +88,27 @@ class Taking:
         return None
 
     def is_over(self) -> bool:
-        """Whether all units of this kind are done, or were begun as often as they may be and nobody is at it."""
-        running = {number // 2 for number in self._claims.taken(2 * len(self._night.plan.units))}
-        return all(
+        """Whether all units of this kind are done, or were begun as often as they may be and nobody is at it, and none
+        is left that this device may confirm."""
+        held = self._claims.taken(2 * len(self._night.plan.units))
+        if not all(
             self._night.path_of(unit.id).exists()
-            or (number not in running and len(self._night.attempts(unit.id)) >= self._limit)
+            or (2 * number not in held and len(self._night.attempts(unit.id)) >= self._limit)
             for number, unit in self._waiting
+        ):
+            return False
+        return all(
+            2 * self._numbers[unit][0] + 1 in held
+            or self._night.path_of(unit, True).exists()
+            or len(self._night.attempts(unit, True)) >= self._limit
+            for unit in self._to_confirm()
         )
+
+    def _to_confirm(self) -> Iterator[str]:
+        """Units that another device found to have changed."""
+        for wanted in self._night.wanted_again():
+            if wanted.unit in self._numbers and Who(wanted.node, wanted.device) != self._who:
+                yield wanted.unit
 
 
 def _number_of(who: Who) -> int:

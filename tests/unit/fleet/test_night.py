@@ -66,6 +66,29 @@ def test_the_unit_of_a_killed_worker_is_done_by_another(tmp_path):
     assert [case.attempts for case in verdicts(night).cases].count(1) == 1
 
 
+def test_a_device_that_died_while_it_confirmed_does_so_when_it_is_back(tmp_path):
+    night = night_of(tmp_path, 3, kernel="gemm")
+    run(night, "a", answers={"gemm2": (1.05, "SLOWER")})
+    child = os.fork()
+    if not child:
+        with night.claims() as claims:
+            Taking(night, claims, "cpu", Who("n1", "b")).next()
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert len(night.attempts(unit(2, "gemm").id, True)) == 1
+    ended, laboratory = run(night, "b", answers={"gemm2": (1.05, "SLOWER")})
+    assert (ended, len(laboratory.measured)) == (Ending.OVER, 1)
+    assert by_kernel(night)["gemm2"].confirmed_by == "n1 b"
+
+
+def test_a_confirmation_that_never_ends_is_given_up(tmp_path):
+    night = night_of(tmp_path, 3, kernel="gemm")
+    run(night, "a", answers={"gemm2": (1.05, "SLOWER")})
+    ended, laboratory = run(night, "b", answers={"gemm2": WorkerError("died")})
+    assert (ended, len(laboratory.measured)) == (Ending.OVER, 3)
+    assert by_kernel(night)["gemm2"].confirmed_by == ""
+
+
 def test_what_never_ends_is_given_up_with_its_reasons(tmp_path):
     night = night_of(tmp_path, 3)
     ended, laboratory = run(night, answers={"k1": WorkerError("the worker hung for 300 s")})
