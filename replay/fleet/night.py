@@ -193,13 +193,9 @@ class Night:
         """Whether its times do not count."""
         return (self.folder / "excluded" / f"{who.file}.json").exists()
 
-    def drain(self, node: str, again: bool = False) -> None:
-        """Begin nothing on a node any more; again: begin there again."""
-        path = self.folder / "drained" / Who(node, "").file
-        if again:
-            path.unlink(missing_ok=True)
-        else:
-            path.touch()
+    def drain(self, node: str) -> None:
+        """Begin nothing on a node any more."""
+        (self.folder / "drained" / Who(node, "").file).touch()
 
     def is_drained(self, node: str) -> bool:
         """Whether nothing may be begun there."""

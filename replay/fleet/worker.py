@@ -180,18 +180,19 @@ class Worker:
                 idle_s += LOOKS_EVERY_S
                 continue
             idle_s = 0.0
-            reason = self._do(taken)
-            if reason:
-                night.exclude(who, replace(facts, state="excluded", reason=reason))
+            canary = self._do(taken)
+            if canary.reason:
+                night.exclude(who, replace(facts, state="excluded", reason=canary.reason, canary_ratio=canary.ratio,
+                                           canary_limit=canary.limit))  # fmt: skip
                 return Ending.EXCLUDED
 
-    def _do(self, taken: Taken) -> str:
-        """One unit that is held. Returns why the device is not to be used any more, "" when it is."""
+    def _do(self, taken: Taken) -> CanaryFinding:
+        """One unit that is held. Returns what its canary says, the last look of it."""
         with self._held(taken):
             canary = self._look()
             if canary.reason:
                 self._night.give_back(taken)
-                return canary.reason
+                return canary
             begin_s = time.monotonic()
             unit = taken.unit
             effect = self._night.matrix.config.effect(unit.kernel, self._night.matrix.limits.minimum_effect)
@@ -203,9 +204,9 @@ class Worker:
                 after = self._look()  # a broken device fails here, too, and then it is not the unit's fault
                 if after.reason:
                     self._night.give_back(taken)
-                    return after.reason
+                    return after
                 self._night.fail(taken, self._who, str(error) or type(error).__name__, now_utc())
-                return ""
+                return after
             except ReplayError as error:
                 row = _impossible(unit, "UNSUPPORTED" if isinstance(error, EngineError) else "FAILED", error)
             measured = FleetMeasured(
@@ -213,7 +214,7 @@ class Worker:
                 canary.limit, warnings, round(time.monotonic() - begin_s, 3),
             )  # fmt: skip
             self._night.finish(taken, measured, results)
-        return ""
+        return canary
 
     def _look(self) -> CanaryFinding:
         if self._canaries is None:
