@@ -127,10 +127,10 @@ def _run(
         def show(now: Standing) -> None:
             line.show(f"{night.folder.name}: {now.done:,} of {now.units:,} units, {now.running} at work")
 
-        done = coordinate(night, workers, progress=show)
+        troubles = coordinate(night, workers, progress=show)
     every = nights(results)
     place = next(at for at, item in enumerate(every) if item.folder == night.folder)
-    return _tell(every[: place + 1], outputs, done.troubles)
+    return _tell(every[: place + 1], outputs, troubles)
 
 
 def _work(folder: Path, kind: str, slot: int, node: str) -> int:

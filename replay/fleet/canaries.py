@@ -88,13 +88,7 @@ class Canaries:
     def _note(self, time_ns: float) -> None:
         now = now_utc()
         self.history.append((now, time_ns))
-        line = json.dumps({"canary": self.identity, "created_utc": now, "median_ns": time_ns})
-        path = self.night / "canaries" / f"{self.who.file}.jsonl"
-        try:
-            with open(path, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
-        except OSError as error:
-            raise FileError.of(error, path) from None
+        _add(self.night, self.who.file, {"canary": self.identity, "created_utc": now, "median_ns": time_ns})
 
 
 def _is_off(ratio: float, limit: float) -> bool:
@@ -112,10 +106,14 @@ def courses(folder: Path, devices: Sequence[FleetDevice]) -> dict[tuple[str, str
 
 def forget(night: Path, device: str) -> None:
     """What comes now is the history of the device: after it was repaired, say. Raises FileError."""
+    _add(night, device, {"begin": now_utc()})
+
+
+def _add(night: Path, device: str, item: dict[str, object]) -> None:
     path = night / "canaries" / f"{device}.jsonl"
     try:
         with open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps({"begin": now_utc()}) + "\n")
+            file.write(json.dumps(item) + "\n")
     except OSError as error:
         raise FileError.of(error, path) from None
 

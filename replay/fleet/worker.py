@@ -15,7 +15,8 @@ from pathlib import Path
 
 from replay import __version__
 from replay.compare.sides import SnapshotWindow
-from replay.errors import EngineError, FileError, ReplayError, UsageError, WorkerError
+from replay.compare.verdict import MINIMUM_EFFECT
+from replay.errors import EngineError, FileError, ReplayError, WorkerError
 from replay.fleet.canaries import Canaries, CanaryFinding
 from replay.fleet.claims import Claims
 from replay.fleet.laboratory import Device, Laboratory, one_of
@@ -110,20 +111,17 @@ def work(
     *,
     node: str = "",
     stopping: Callable[[], bool] = lambda: False,
-    progress: Callable[[str], None] = lambda text: None,
 ) -> Ending:
     """Work on a night with a device of this kind, as soon as one is free. node: how this machine is called. Raises
     ReplayError: EngineError when there is no such device here, FileError when the results cannot be written."""
-    kind = next((kind for kind in night.matrix.kinds if kind.name == kind_name), None)
-    if kind is None:
-        raise UsageError(f"the night has no kind {kind_name!r}", where=night.folder)
+    kind = night.matrix.kind(kind_name)
     with night.claims() as claims:
         while True:
             with one_of(kind, slot, node) as device:
                 if device is not None:
                     canary = Path(night.plan.canary) if night.plan.canary else None
                     laboratory = Laboratory(
-                        kind, device, night.matrix.limits, Path(night.plan.corpus), canary, progress
+                        kind, device, night.matrix.limits, Path(night.plan.corpus), canary
                     )
                     return Worker(night, claims, laboratory, device, stopping).run()
                 somebody = Taking(night, claims, kind_name, Who(node, f"{kind_name}-{slot}"))
@@ -195,7 +193,7 @@ class Worker:
                 return canary
             begin_s = time.monotonic()
             unit = taken.unit
-            effect = self._night.matrix.config.effect(unit.kernel, self._night.matrix.limits.minimum_effect)
+            effect = self._night.matrix.config.effect(unit.kernel, MINIMUM_EFFECT)
             results, warnings = {}, []
             try:
                 found = self._laboratory.measure(unit, effect)
