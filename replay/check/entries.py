@@ -94,11 +94,16 @@ def expression(item: dict[str, Any], where: str) -> re.Pattern[str]:
     text = item.get("kernel")
     if not isinstance(text, str) or not text:
         raise EntryError(f"{where} has no kernel", where, "kernel" if "kernel" in item else "")
+    return compiled(text, "kernel", where)
+
+
+def compiled(text: str, key: str, where: str) -> re.Pattern[str]:
+    """A regular expression. Raises EntryError."""
     try:
         return re.compile(text)
     except re.error as error:
-        what = f"{where} kernel {text!r} is no regular expression ({error})"
-        raise EntryError(what, where, "kernel") from None
+        what = f"{where} {key} {text!r} is no regular expression ({error})"
+        raise EntryError(what, where, key) from None
 
 
 def fraction(value: object, where: str) -> float | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from replay.cli.common import DocumentFile, Json, Quiet, Verbose, flag, option
 
 if TYPE_CHECKING:
+    from replay.fleet.night import Night
     from replay.fleet.verdicts import Standing
 
 EXAMPLES = (
@@ -82,8 +84,9 @@ def fleet(
     for path in (output, junit_file):
         if path is not None:
             require_place(path)
+    outputs = _Outputs(output, junit_file, json, quiet)
     if action is Action.run:
-        return _run(place, matrix, results, on, night, confirm, (output, junit_file, json, quiet))
+        return _run(place, matrix, results, on, night, confirm, outputs)
     if action is Action.work:
         return _work(place, kind, slot, node)
     from replay.fleet.planning import nights
@@ -94,11 +97,15 @@ def fleet(
 
         raise UsageError(f"has no night {night!r}", where=place)
     if action is Action.status:
-        return _status(found, follow, (output, junit_file, json, quiet))
+        return _status(found, follow, outputs)
     return _change(action, found[-1], names or [], quiet or json)
 
 
-_Outputs = tuple[Path | None, Path | None, bool, bool]
+class _Outputs(NamedTuple):
+    document: Path | None
+    junit_file: Path | None
+    json: bool
+    quiet: bool
 
 
 def _run(
@@ -113,17 +120,17 @@ def _run(
     if matrix is None:
         raise UsageError("nothing says what to compare", next="--matrix FILE.toml; docs/fleet.md shows one")
     workers = engine(on)
-    with StageLine(hidden=outputs[2] or outputs[3]) as line:
+    with StageLine(hidden=outputs.json or outputs.quiet) as line:
         line.show("looking at the corpus")
         night = begin(results, corpus, matrix, name=name, confirm=confirm is Confirm.node)
 
         def show(now: Standing) -> None:
             line.show(f"{night.folder.name}: {now.done:,} of {now.units:,} units, {now.running} at work")
 
-        done = coordinate(night, workers, progress=show)
+        troubles = coordinate(night, workers, progress=show)
     every = nights(results)
     place = next(at for at, item in enumerate(every) if item.folder == night.folder)
-    return _tell(every[: place + 1], outputs, done.troubles)
+    return _tell(every[: place + 1], outputs, troubles)
 
 
 def _work(folder: Path, kind: str, slot: int, node: str) -> int:
@@ -137,7 +144,7 @@ def _work(folder: Path, kind: str, slot: int, node: str) -> int:
     return 0
 
 
-def _status(found: list, follow: bool, outputs: _Outputs) -> int:  # type: ignore[type-arg]
+def _status(found: Sequence[Night], follow: bool, outputs: _Outputs) -> int:
     import time
 
     from replay.fleet.verdicts import is_over, status
@@ -150,14 +157,14 @@ def _status(found: list, follow: bool, outputs: _Outputs) -> int:  # type: ignor
     while not is_over(found[-1]):
         now = status(found[-1])
         if not follow:
-            print_result(FLEET, now, outputs[2], render_status)
+            print_result(FLEET, now, outputs.json, render_status)
             return 0
         put(render_status(now, Screen.of_stdout()) + "\n")
         time.sleep(2)
     return _tell(found, outputs, [])
 
 
-def _tell(found: list, outputs: _Outputs, troubles: list[str]) -> int:  # type: ignore[type-arg]
+def _tell(found: Sequence[Night], outputs: _Outputs, troubles: list[str]) -> int:
     """What the last of these nights found."""
     import dataclasses
 
@@ -170,22 +177,22 @@ def _tell(found: list, outputs: _Outputs, troubles: list[str]) -> int:  # type: 
     from replay.results.json import write_document
     from replay.results.store import write_whole
 
-    document, junit_file, json, quiet = outputs
     told = verdicts(found[-1], found[-2] if len(found) > 1 else None)
     told = dataclasses.replace(told, notes=[*troubles, *told.notes])
-    if document is not None:
-        write_document(document, FLEET, told)
-    if junit_file is not None:
-        write_whole(junit_file, junit(told).encode(), SHARED)
-    print_result(FLEET, told, json, render_fleet, brief=headline if quiet else None)
+    if outputs.document is not None:
+        write_document(outputs.document, FLEET, told)
+    if outputs.junit_file is not None:
+        write_whole(outputs.junit_file, junit(told).encode(), SHARED)
+    print_result(FLEET, told, outputs.json, render_fleet, brief=headline if outputs.quiet else None)
     if told.alerts:
         return ExitCode.GATE_FAILED
     return ExitCode.DONE if told.done == told.units else ExitCode.COULD_NOT
 
 
-def _change(action: Action, night, names: list[str], quiet: bool) -> int:  # type: ignore[no-untyped-def]
+def _change(action: Action, night: Night, names: list[str], quiet: bool) -> int:
     from replay.errors import UsageError
     from replay.fleet.canaries import forget
+    from replay.fleet.night import Who
     from replay.report.streams.output import put
     from replay.text import number
 
@@ -197,9 +204,16 @@ def _change(action: Action, night, names: list[str], quiet: bool) -> int:  # typ
         said = f"{number(len(names), 'node')} drained: what is being done there is finished, nothing is begun"
     else:
         known = {unit.id for unit in night.plan.units}
+        files = {f"{item.node}.{item.device}": Who(item.node, item.device).file for item in night.devices()}
+        if unknown := [name for name in names if name not in known and name not in files]:
+            raise UsageError(
+                f"has no unit or device {unknown[0]!r}", where=night.folder,
+                next="`replay fleet status DIR` lists nodes and devices; write NODE.DEVICE",
+            )  # fmt: skip
         units = [name for name in names if name in known]
-        devices = [name for name in names if name not in known]
-        forget(night, devices)
+        devices = [files[name] for name in names if name in files]
+        for device in devices:
+            forget(night.folder, device)
         count = night.retry(units, devices)
         said = f"{number(count, 'attempt or exclusion', 'attempts and exclusions')} forgotten; `fleet run` goes on"
     if not quiet:

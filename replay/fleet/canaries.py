@@ -18,12 +18,12 @@ from pathlib import Path
 from replay.check.gate import REPEATS, effect_beyond
 from replay.compare.rounds import Observation
 from replay.compare.verdict import MINIMUM_EFFECT
-from replay.errors import FileError, ReplayError, UsageError
-from replay.fleet.night import Night, Who
+from replay.errors import FileError, ReplayError
+from replay.fleet.night import Who
 from replay.history.spread import occasions, spread_of
 from replay.reading import read_file
 from replay.results.fleet import FleetDevice
-from replay.text import now_utc, percent, some
+from replay.text import now_utc, percent
 from replay.timing.statistics import quantile
 
 MAXIMUM_BYTES = 256 << 20
@@ -90,8 +90,7 @@ class Canaries:
     def _note(self, time_ns: float) -> None:
         now = now_utc()
         self.history.append((now, time_ns))
-        line = json.dumps({"canary": self.identity, "created_utc": now, "median_ns": time_ns})
-        _append(self.night / "canaries" / f"{self.who.file}.jsonl", line)
+        _add(self.night, self.who.file, {"canary": self.identity, "created_utc": now, "median_ns": time_ns})
 
 
 def _is_off(ratio: float, limit: float) -> bool:
@@ -107,27 +106,20 @@ def courses(folder: Path, devices: Sequence[FleetDevice]) -> dict[tuple[str, str
     return found
 
 
-def forget(night: Night, devices: Sequence[str]) -> None:
-    """What comes now is the history of these devices: after they were repaired, say. Raises UsageError for one that the
-    night has not, FileError."""
-    known = {Who(item.node, item.device).file for item in night.devices()}
-    if unknown := [name for name in devices if name not in known]:
-        raise UsageError(
-            f"has no unit and no device {unknown[0]!r}", where=night.folder,
-            next=f"name a unit or NODE.DEVICE: {some(sorted(known), 5) or 'no device has worked in it'}",
-        )  # fmt: skip
-    for name in devices:
-        _append(night.folder / "canaries" / f"{name}.jsonl", json.dumps({"begin": now_utc()}))
+def forget(night: Path, device: str) -> None:
+    """What comes now is the history of the device: after it was repaired, say. Raises FileError."""
+    _add(night, device, {"begin": now_utc()})
 
 
-def _append(path: Path, line: str) -> None:
+def _add(night: Path, device: str, item: dict[str, object]) -> None:
     """Others write into this folder, too: a link would lead out of it, and a pipe would keep us."""
+    path = night / "canaries" / f"{device}.jsonl"
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with open(path, "a", encoding="utf-8", opener=lambda name, _: os.open(name, flags, 0o666)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise FileError("is no file", where=path, next="remove it")
-            file.write(line + "\n")
+            file.write(json.dumps(item) + "\n")
     except OSError as error:
         raise FileError.of(error, path) from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from replay.errors import ReplayError
 from replay.fleet.engines import Engine, Running
@@ -26,37 +26,30 @@ class _Slot:
     is_closed: bool = False
 
 
-@dataclass
-class Coordination:
-    """troubles: of workers that ended otherwise than they should, each once."""
-
-    troubles: list[str] = field(default_factory=list)
-
-
 def coordinate(
     night: Night,
     engine: Engine,
     *,
     progress: Callable[[Standing], None] = lambda now: None,
     sleep: Callable[[float], None] = time.sleep,
-) -> Coordination:
-    """Until nothing is left to do, or nobody is left to do it. Raises ReplayError when no worker can be started at
-    all."""
-    found = Coordination()
+) -> list[str]:
+    """Until nothing is left to do, or nobody is left to do it. Returns what went wrong with workers, each trouble once.
+    Raises ReplayError when no worker can be started at all."""
+    troubles: list[str] = []
     wanted = [
         _Slot(kind, number)
         for kind in night.matrix.kinds
         if any(unit.kind == kind.name for unit in night.plan.units)
-        for number in range(_slots(engine, kind, found))
+        for number in range(_slots(engine, kind, troubles))
     ]
     try:
         while True:
             now = standing(night)
             progress(now)
             for slot in wanted:
-                _tend(slot, night, engine, now, found)
+                _tend(slot, night, engine, now, troubles)
             if all(slot.is_closed for slot in wanted):
-                return found
+                return troubles
             sleep(LOOKS_EVERY_S)
     finally:
         for slot in wanted:
@@ -65,15 +58,15 @@ def coordinate(
         engine.close()
 
 
-def _slots(engine: Engine, kind: Kind, found: Coordination) -> int:
+def _slots(engine: Engine, kind: Kind, troubles: list[str]) -> int:
     try:
         return engine.slots(kind)
     except ReplayError as error:
-        found.troubles.append(f"{kind.name}: {error}")
+        troubles.append(f"{kind.name}: {error}")
         return 0
 
 
-def _tend(slot: _Slot, night: Night, engine: Engine, now: Standing, found: Coordination) -> None:
+def _tend(slot: _Slot, night: Night, engine: Engine, now: Standing, troubles: list[str]) -> None:
     if slot.is_closed:
         return
     if slot.running is not None:
@@ -84,8 +77,8 @@ def _tend(slot: _Slot, night: Night, engine: Engine, now: Standing, found: Coord
         if trouble == "":
             slot.is_closed = True
             return
-        if trouble not in found.troubles:
-            found.troubles.append(trouble)
+        if trouble not in troubles:
+            troubles.append(trouble)
         slot.restarts = slot.restarts + 1 if now.done == slot.done_before else 1
     slot.done_before = now.done
     if slot.restarts > MOST_RESTARTS or (not now.left and not now.unconfirmed):

@@ -102,24 +102,15 @@ class Found:
 
 
 class Laboratory:
-    """Replays on one device. say: is told which step it is at."""
+    """Replays on one device."""
 
-    def __init__(
-        self,
-        kind: Kind,
-        device: Device,
-        limits: Limits,
-        corpus: Path,
-        canary: Path | None,
-        say: Callable[[str], None] = lambda text: None,
-    ) -> None:
+    def __init__(self, kind: Kind, device: Device, limits: Limits, corpus: Path, canary: Path | None) -> None:
         timing = QUICK if limits.quick else StoppingParameters()
         self._options = RunOptions(
             driver=kind.driver, device=device.ordinal, timing=timing, timeout_s=limits.timeout_s, caches="cold",
             trust=limits.trust,
         )  # fmt: skip
-        self.kind, self.device, self._limits, self._corpus, self._say = kind, device, limits, corpus, say
-        self._canary = canary
+        self.kind, self._limits, self._corpus, self._canary = kind, limits, corpus, canary
         self._looks = 0
 
     def canary(self) -> Observation:
@@ -129,7 +120,7 @@ class Laboratory:
         noise = own_noise(os.getpid() + self._looks)
         window = windows_at(self._canary)[0].window
         options = dataclasses.replace(self._options, window=window, environment=noise)
-        return observation(run_snapshot(self._canary, options, self._say))
+        return observation(run_snapshot(self._canary, options))
 
     def measure(self, unit: FleetUnit, minimum_effect: float) -> Found:
         """Both sides, next to each other. Raises ReplayError: WorkerError when a worker died or hung; UsageError when
@@ -151,7 +142,6 @@ class Laboratory:
             a,
             b,
             RoundLimits(minimum_effect, self._limits.rounds),
-            progress=self._say,
             replay=self._keeping(window, kept),
         ).rows[0]
         warnings = [

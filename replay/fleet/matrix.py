@@ -6,15 +6,13 @@ It may also have the owners, quarantine and limits of `replay check`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from replay.check.config import KNOWN, Config, config_of
-from replay.check.entries import THE_FILE, EntryError, each, only, read_entries, table
-from replay.compare.verdict import MINIMUM_EFFECT
-from replay.errors import ReplayError
+from replay.check.entries import THE_FILE, EntryError, compiled, each, only, read_entries, table
+from replay.errors import ReplayError, UsageError
 from replay.run.parent import DEFAULT_TIMEOUT_S
 from replay.variants.model import parse as parse_variant
 
@@ -53,7 +51,6 @@ class Limits:
     """attempts: of one unit that does not end. rounds: exactly so many; None: until the verdict is clear. timeout_s:
     without a sign of progress, of one replay."""
 
-    minimum_effect: float = MINIMUM_EFFECT
     attempts: int = 3
     rounds: int | None = None
     quick: bool = False
@@ -73,8 +70,12 @@ class Matrix:
     repositories: dict[str, Path] = field(default_factory=dict)
 
     def kind(self, name: str) -> Kind:
-        """Of this name."""
-        return next(kind for kind in self.kinds if kind.name == name)
+        """Of this name. Raises UsageError when there is none."""
+        found = next((kind for kind in self.kinds if kind.name == name), None)
+        if found is None:
+            known = ", ".join(kind.name for kind in self.kinds)
+            raise UsageError(f"there is no kind {name!r}", where="--kind", next=f"use {known}")
+        return found
 
 
 def read_matrix(path: Path) -> Matrix:
@@ -112,7 +113,7 @@ def _kind(item: dict[str, Any]) -> Kind:
     only(item, {"name", "device", "driver", "workers", *ENGINES}, where)
     return Kind(
         _name(item, where),
-        _expression(item, "device", where),
+        compiled(_text(item, "device", where), "device", where),
         _text(item, "driver", where) or None,
         _count(item, "workers", where, 1, MOST_WORKERS),
         {name: table(item[name], f"{where} {name}") for name in ENGINES if name in item},
@@ -131,7 +132,7 @@ def _compared(item: dict[str, Any]) -> list[Compared]:
     kinds = item.get("kinds", [])
     if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
         raise EntryError(f"{where} kinds is no list of names", where, "kinds")
-    kernels = _expression(item, "kernels", where)
+    kernels = compiled(_text(item, "kernels", where), "kernels", where)
     return [
         Compared(name if len(sides) == 1 else f"{name}-{number}", a, b, frozenset(kinds), kernels)
         for number, b in enumerate(sides, 1)
@@ -140,12 +141,12 @@ def _compared(item: dict[str, Any]) -> list[Compared]:
 
 def _limits(item: dict[str, Any]) -> Limits:
     where, default = "[limits]", Limits()
+    # Of minimum_effect config_of says what is wrong with it
     only(item, {"minimum_effect", "attempts", "rounds", "quick", "timeout_s", "trust"}, where)
     for name in ("quick", "trust"):
         if not isinstance(item.get(name, False), bool):
             raise EntryError(f"{where} {name} is {item[name]!r}, expected true or false", where, name)
     return Limits(
-        item.get("minimum_effect", default.minimum_effect),  # config_of says what is wrong with it
         _count(item, "attempts", where, default.attempts, 100),
         _count(item, "rounds", where, 0, 1000) if "rounds" in item else None,
         item.get("quick", False),
@@ -185,19 +186,7 @@ def _count(item: dict[str, Any], key: str, where: str, default: int, most: int) 
     return number
 
 
-def _expression(item: dict[str, Any], key: str, where: str) -> re.Pattern[str]:
-    text = _text(item, key, where)
-    try:
-        return re.compile(text)
-    except re.error as error:
-        what = f"{where} {key} {text!r} is no regular expression ({error})"
-        raise EntryError(what, where, key) from None
-
-
 def _require_different(names: list[str], where: str) -> None:
-    for name in _twice(names):
-        raise EntryError(f"{where} {name!r} is there twice", where, "name")
-
-
-def _twice(names: list[str]) -> Iterator[str]:
-    return (name for at, name in enumerate(names) if name in names[:at])
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise EntryError(f"{where} {name!r} is there twice", where, "name")

@@ -220,20 +220,14 @@ class Night:
         """Whether its times do not count."""
         return (self.folder / "excluded" / f"{who.file}.json").exists()
 
-    def drain(self, node: str, again: bool = False) -> None:
-        """Begin nothing on a node any more; again: begin there again."""
+    def drain(self, node: str) -> None:
+        """Begin nothing on a node any more. Raises FileError."""
         path = self.folder / "drained" / Who(node, "").file
-        if again:
-            path.unlink(missing_ok=True)
-        else:
-            try:
-                os.close(
-                    os.open(
-                        path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
-                    )
-                )
-            except OSError as error:
-                raise FileError.of(error, path) from None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            os.close(os.open(path, flags, 0o666))
+        except OSError as error:
+            raise FileError.of(error, path) from None
 
     def is_drained(self, node: str) -> bool:
         """Whether nothing may be begun there."""

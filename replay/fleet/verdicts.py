@@ -194,14 +194,18 @@ def _devices(night: Night, found: dict[str, FleetMeasured]) -> list[FleetDevice]
             for item in items
             if item.row.high is not None and item.row.low is not None
         )
-        last = next((item for item in reversed(items) if item.canary_ratio is not None), None)
+        # The look that excluded a device is not in any unit
+        looks = [(item.canary_ratio, item.canary_limit) for item in items] + [
+            (device.canary_ratio, device.canary_limit)
+        ]
+        ratio, limit = next((look for look in reversed(looks) if look[0] is not None), (None, None))
         devices.append(
             replace(
                 device,
                 name=device.name or next((item.row.a.device for item in items if item.row.a.device), ""),
                 units=len(items),
-                canary_ratio=None if last is None else last.canary_ratio,
-                canary_limit=None if last is None else last.canary_limit,
+                canary_ratio=ratio,
+                canary_limit=limit,
                 noise=quantile(widths, 0.5) if widths else None,
             )
         )

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from replay import __version__
 from replay.compare.sides import SnapshotWindow
-from replay.errors import EngineError, FileError, ReplayError, UsageError, WorkerError
+from replay.compare.verdict import MINIMUM_EFFECT
+from replay.errors import EngineError, FileError, ReplayError, WorkerError
 from replay.fleet.canaries import Canaries, CanaryFinding
 from replay.fleet.claims import Claims
 from replay.fleet.laboratory import Device, Laboratory, one_of
@@ -123,20 +124,17 @@ def work(
     *,
     node: str = "",
     stopping: Callable[[], bool] = lambda: False,
-    progress: Callable[[str], None] = lambda text: None,
 ) -> Ending:
     """Work on a night with a device of this kind, as soon as one is free. node: how this machine is called. Raises
     ReplayError: EngineError when there is no such device here, FileError when the results cannot be written."""
-    kind = next((kind for kind in night.matrix.kinds if kind.name == kind_name), None)
-    if kind is None:
-        raise UsageError(f"the night has no kind {kind_name!r}", where=night.folder)
+    kind = night.matrix.kind(kind_name)
     with night.claims() as claims:
         while True:
             with one_of(kind, slot, node) as device:
                 if device is not None:
                     canary = Path(night.plan.canary) if night.plan.canary else None
                     laboratory = Laboratory(
-                        kind, device, night.matrix.limits, Path(night.plan.corpus), canary, progress
+                        kind, device, night.matrix.limits, Path(night.plan.corpus), canary
                     )
                     return Worker(night, claims, laboratory, device, stopping).run()
                 somebody = Taking(night, claims, kind_name, Who(node, f"{kind_name}-{slot}"))
@@ -193,21 +191,22 @@ class Worker:
                 idle_s += LOOKS_EVERY_S
                 continue
             idle_s = 0.0
-            reason = self._do(taken)
-            if reason:
-                night.exclude(who, replace(facts, state="excluded", reason=reason))
+            canary = self._do(taken)
+            if canary.reason:
+                night.exclude(who, replace(facts, state="excluded", reason=canary.reason, canary_ratio=canary.ratio,
+                                           canary_limit=canary.limit))  # fmt: skip
                 return Ending.EXCLUDED
 
-    def _do(self, taken: Taken) -> str:
-        """One unit that is held. Returns why the device is not to be used any more, "" when it is."""
+    def _do(self, taken: Taken) -> CanaryFinding:
+        """One unit that is held. Returns what its canary says, the last look of it."""
         with self._held(taken):
             canary = self._look()
             if canary.reason:
                 self._night.give_back(taken)
-                return canary.reason
+                return canary
             begin_s = time.monotonic()
             unit = taken.unit
-            effect = self._night.matrix.config.effect(unit.kernel, self._night.matrix.limits.minimum_effect)
+            effect = self._night.matrix.config.effect(unit.kernel, MINIMUM_EFFECT)
             results, warnings = {}, []
             try:
                 found = self._laboratory.measure(unit, effect)
@@ -216,9 +215,9 @@ class Worker:
                 after = self._look()  # a broken device fails here, too, and then it is not the unit's fault
                 if after.reason:
                     self._night.give_back(taken)
-                    return after.reason
+                    return after
                 self._night.fail(taken, self._who, str(error) or type(error).__name__, now_utc())
-                return ""
+                return after
             except ReplayError as error:
                 row = _impossible(unit, "UNSUPPORTED" if isinstance(error, EngineError) else "FAILED", error)
             measured = FleetMeasured(
@@ -226,7 +225,7 @@ class Worker:
                 canary.limit, warnings, round(time.monotonic() - begin_s, 3),
             )  # fmt: skip
             self._night.finish(taken, measured, results)
-        return ""
+        return canary
 
     def _look(self) -> CanaryFinding:
         if self._canaries is None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
 from replay.privacy import private_value
 from replay.report.junit import Case, document
+from replay.report.spreadsheet import csv_of
 from replay.results.fleet import VERDICTS, Fleet, FleetCase, FleetDevice
 from replay.snapshot.schema import from_wire, to_wire
 from replay.text import Column, Screen, duration, flow, heading, number, percent, shown, table
@@ -125,20 +124,9 @@ _CSV = (
 )  # fmt: skip
 
 
-def csv_of(night: Fleet) -> str:
-    """Every unit as a line, below a line of titles. What a spreadsheet would compute begins with an apostrophe."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_CSV)
-    for case in night.cases:
-        writer.writerow([_cell(getattr(case, name)) for name in _CSV])
-    return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t"):
-        return f"'{value}"
-    return "" if value is None else value
+def fleet_csv(night: Fleet) -> str:
+    """Every unit as a line."""
+    return csv_of(_CSV, ([getattr(case, name) for name in _CSV] for case in night.cases))
 
 
 def metrics_of(night: Fleet) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from statistics import median_high
 
 from replay.history.baseline import Mark
 from replay.history.series import HistoryView, Series
 from replay.report.pictures import sparkline
+from replay.report.spreadsheet import csv_of
 from replay.text import (
     MODELLED,
     Cells,
@@ -90,21 +89,15 @@ def _problems(view: HistoryView) -> list[str]:
 
 def history_csv(view: HistoryView) -> str:
     """Every result as a line."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["kernel", "snapshot", "window", "device", "source", "variant", "created_utc", "median_ns",
-                     "driver_version", "outputs", "path"])  # fmt: skip
-    for item in view.series:
-        for point in item.points:
-            writer.writerow([_cell(item.kernel), item.snapshot, item.window, _cell(item.device), item.source,
-                             _cell(item.variant), point.created_utc, point.median_ns, point.driver_version,
-                             point.outputs, _cell(point.path)])  # fmt: skip
-    return text.getvalue().rstrip("\n")
-
-
-def _cell(text: str) -> str:
-    """Names come from strangers; a spreadsheet must not take one for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    titles = ("kernel", "snapshot", "window", "device", "source", "variant", "created_utc", "median_ns",
+              "driver_version", "outputs", "path")  # fmt: skip
+    rows = (
+        (item.kernel, item.snapshot, item.window, item.device, item.source, item.variant, point.created_utc,
+         point.median_ns, point.driver_version, point.outputs, point.path)
+        for item in view.series
+        for point in item.points
+    )  # fmt: skip
+    return csv_of(titles, rows).rstrip("\n")
 
 
 def render_baseline(marks: Sequence[Mark], screen: Screen) -> str:

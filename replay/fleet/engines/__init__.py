@@ -36,6 +36,11 @@ class Engine(Protocol):
         """Nothing more is started."""
 
 
+def worker_words(night: Night, kind: Kind, slot: int) -> list[str]:
+    """The command of a worker, after the name of the program."""
+    return ["fleet", "work", str(night.folder.absolute()), "--kind", kind.name, "--slot", str(slot)]
+
+
 def engine(name: str) -> Engine:
     """Raises UsageError for a name that is none, or an extra that is not installed."""
     if name not in NAMES:

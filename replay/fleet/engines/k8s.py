@@ -14,7 +14,7 @@ from typing import Any
 import kubernetes
 
 from replay.errors import EngineError, UsageError
-from replay.fleet.engines import Running
+from replay.fleet.engines import Running, worker_words
 from replay.fleet.matrix import Kind
 from replay.fleet.night import Night
 
@@ -76,18 +76,9 @@ def job_of(night: Night, kind: Kind, slot: int, name: str) -> dict[str, Any]:
     for key in ("image", "claim", "mount"):
         if not isinstance(settings.get(key), str):
             raise UsageError(f"kubernetes names no {key}", where=kind.name, next="docs/fleet.md shows one")
-    command = [
-        "replay",
-        "fleet",
-        "work",
-        str(night.folder.absolute()),
-        "--kind",
-        kind.name,
-        "--slot",
-        str(slot),
-    ]
+    command = ["replay", *worker_words(night, kind, slot), "--node", "$(NODE)"]
     container = {
-        "name": "replay", "image": settings["image"], "command": [*command, "--node", "$(NODE)"],
+        "name": "replay", "image": settings["image"], "command": command,
         "env": [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
         "resources": settings.get("resources", {}),
         "volumeMounts": [{"name": "fleet", "mountPath": settings["mount"]}],

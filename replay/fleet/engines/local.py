@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import BinaryIO
 
-from replay.fleet.engines import Running
+from replay.fleet.engines import Running, worker_words
 from replay.fleet.laboratory import devices_here
 from replay.fleet.matrix import Kind
 from replay.fleet.night import Night
@@ -23,10 +23,6 @@ class _Process:
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said
         )
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def ended(self) -> str | None:
         status = self._process.poll()
@@ -50,18 +46,10 @@ class _Local:
         return devices_here(kind)
 
     def start(self, night: Night, kind: Kind, slot: int) -> Running:
-        return _Process(worker_command(night, kind, slot))
+        return _Process([sys.executable, "-m", "replay", *worker_words(night, kind, slot)])
 
     def close(self) -> None:
         """Its processes are stopped one by one."""
-
-
-def worker_command(night: Night, kind: Kind, slot: int) -> list[str]:
-    """How a worker is started anywhere that has this installation and the folder of the night."""
-    return [
-        sys.executable, "-m", "replay", "fleet", "work", str(night.folder.absolute()), "--kind", kind.name, "--slot",
-        str(slot),
-    ]  # fmt: skip
 
 
 def begin() -> _Local:

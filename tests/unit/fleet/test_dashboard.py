@@ -10,7 +10,8 @@ import pytest
 
 from replay.errors import WorkerError
 from replay.fleet.verdicts import verdicts
-from replay.report.fleet import csv_of, metrics_of
+from replay.history.series import HistoryView
+from replay.report.fleet import fleet_csv, metrics_of
 from replay.report.html.dashboard.front import SIGNS
 from replay.report.html.dashboard.site import files_of
 
@@ -33,7 +34,8 @@ def told(tmp_path):
 def site(told, tmp_path):
     folder = tmp_path / "site"
     folder.mkdir()
-    for name, text in files_of(told, None, {("n1", "cpu-0"): [("2026-11-01", 1.0), ("2026-11-02", 2.0)]}):
+    canaries = {("n1", "cpu-0"): [("2026-11-01", 1.0), ("2026-11-02", 2.0)]}
+    for name, text in files_of(told, HistoryView("", [], 0), canaries):
         (folder / name).write_text(text)
     return folder
 
@@ -45,7 +47,9 @@ def test_what_changed_is_first_and_nothing_of_a_stranger_is_markup(site):
     assert body.index("blas") < body.index("Kernels and devices")
     assert "gemm<script>" not in text
     assert "<b>died" not in text
-    assert text.count("UNSURE") < text.count("SLOWER") + 3  # undecided is no change
+    changes = body[: body.index("Kernels and devices")]
+    assert 'data-verdicts="SLOWER"' in changes
+    assert 'data-verdicts="UNSURE"' not in changes  # undecided is no change
     assert len(set(SIGNS.values())) == len(SIGNS)
 
 
@@ -56,7 +60,7 @@ def test_addresses_stay(site, told):
 
 
 def test_every_unit_is_a_line_of_csv_and_of_prometheus(told):
-    rows = list(csv.DictReader(io.StringIO(csv_of(told))))
+    rows = list(csv.DictReader(io.StringIO(fleet_csv(told))))
     assert [row["verdict"] for row in rows].count("SAME") == 2
     assert len(rows) == 6
     lines = metrics_of(told).splitlines()

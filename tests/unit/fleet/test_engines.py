@@ -39,16 +39,16 @@ class Workers:
 def test_a_worker_that_died_is_started_again(tmp_path):
     night = night_of(tmp_path, 2)
     workers = Workers(night, ["killed", ""])
-    found = coordinate(night, workers, sleep=lambda s: None)
-    assert (workers.started, found.troubles, workers.is_closed) == (2, ["killed"], True)
+    troubles = coordinate(night, workers, sleep=lambda s: None)
+    assert (workers.started, troubles, workers.is_closed) == (2, ["killed"], True)
 
 
 def test_workers_that_only_die_are_given_up(tmp_path):
     night = night_of(tmp_path, 2)
     workers = Workers(night, ["no such device"])
-    found = coordinate(night, workers, sleep=lambda s: None)
+    troubles = coordinate(night, workers, sleep=lambda s: None)
     assert workers.started == MOST_RESTARTS + 1
-    assert found.troubles == ["no such device"]
+    assert troubles == ["no such device"]
 
 
 def test_an_engine_that_is_none_is_refused():

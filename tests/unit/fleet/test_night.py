@@ -10,8 +10,9 @@ import signal
 
 import pytest
 
+from replay.cli import main
 from replay.compare.rounds import Observation
-from replay.errors import EngineError, UsageError, WorkerError
+from replay.errors import EngineError, ExitCode, UsageError, WorkerError
 from replay.fleet.canaries import Canaries, forget
 from replay.fleet.laboratory import Found, one_of
 from replay.fleet.matrix import read_matrix
@@ -20,6 +21,7 @@ from replay.fleet.verdicts import standing, status, verdicts
 from replay.fleet.worker import Ending, Taking
 from replay.report.fleet import headline, junit, render_fleet, render_status
 from replay.results.comparison import ComparedRound
+from replay.results.fleet import FleetDevice
 from replay.text import Screen
 
 from .night_factory import MATRIX, night_of, row_of, run, unit, worker
@@ -175,6 +177,20 @@ def test_a_worker_that_is_told_to_stop_leaves_no_attempt(tmp_path):
     assert standing(night).running == 0
 
 
+def test_a_device_to_retry_is_named_as_it_is_listed(tmp_path, capsys):
+    night = night_of(tmp_path, 1)
+    who = Who("gpu7.example.org", "GPU-1")
+    night.register(who, FleetDevice(who.node, who.device, "cpu"))
+    night.exclude(who, FleetDevice(who.node, who.device, "cpu", state="excluded", reason="slow"))
+    retry = ["fleet", "retry", str(night.folder)]
+    assert main([*retry, "gpu7.example.org.GPU-2"]) == ExitCode.USAGE
+    assert "gpu7.example.org.GPU-2" in capsys.readouterr().err
+    assert night.is_excluded(who)
+    assert main([*retry, "gpu7.example.org.GPU-1"]) == 0
+    assert not night.is_excluded(who)
+    assert [path.name for path in night.folder.glob("canaries/*")] == [f"{who.file}.jsonl"]
+
+
 def test_two_plans_for_one_night_are_one(tmp_path):
     first = night_of(tmp_path, 3)
     second = night_of(tmp_path, 5)
@@ -242,7 +258,9 @@ def test_a_device_whose_canary_left_its_history_is_excluded_and_named(tmp_path):
     assert night.begun_often() == {}
     device = status(night).devices[0]
     assert (device.state, "+3.8 %" in device.reason) == ("excluded", True)
-    forget(night, ["n.d"])
+    assert device.canary_ratio == pytest.approx(1040 / 1002)
+    assert device.canary_limit is not None
+    forget(night.folder, "n.d")
     night.retry([], ["n.d"])
     assert canaries(night, [1040.0]).look().reason == ""
 
