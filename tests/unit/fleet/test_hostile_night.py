@@ -9,11 +9,13 @@ import shutil
 
 import pytest
 
-from replay.errors import ReplayError, UsageError
+from replay.cli import main
+from replay.errors import ExitCode, ReplayError
 from replay.fleet.canaries import courses, forget
 from replay.fleet.claims import Claims
 from replay.fleet.night import Night, Who
 from replay.fleet.verdicts import verdicts
+from replay.history.series import HistoryView
 from replay.report.html.dashboard.site import files_of
 from replay.results.fleet import FleetDevice
 
@@ -72,7 +74,7 @@ def test_a_canary_is_not_written_through_a_link_or_into_a_pipe(tmp_path):
     os.mkfifo(night.folder / "canaries" / "n1.cpu-1.jsonl")
     for device in ("n1.cpu-0", "n1.cpu-1"):
         with pytest.raises(ReplayError):
-            forget(night, [device])
+            forget(night.folder, device)
     assert other.read_text() == "mine\n"
 
 
@@ -94,10 +96,12 @@ def test_nothing_is_written_into_a_part_that_is_a_link(tmp_path):
     assert not list(other.iterdir())
 
 
-def test_a_device_is_no_path(tmp_path):
+@pytest.mark.parametrize("name", ["../../outside", "nosuch"])
+def test_a_name_that_is_no_device_is_said_and_no_path(tmp_path, capsys, name):
     night = night_of(tmp_path, 1)
-    with pytest.raises(UsageError):
-        forget(night, ["../../outside"])
+    assert main(["fleet", "retry", str(night.folder), name]) == ExitCode.USAGE
+    assert name in capsys.readouterr().err
+    assert not list((night.folder / "canaries").iterdir())
     assert not (tmp_path / "results" / "outside.jsonl").exists()
 
 
@@ -151,7 +155,7 @@ def test_a_number_that_no_device_finds_is_a_problem_of_its_unit(tmp_path, field,
     told = verdicts(night)
     assert [problem.where for problem in told.problems] == [unit(0).id]
     assert [case.verdict for case in told.cases] == ["OPEN", "SAME", "SAME"]
-    assert dict(files_of(told, None, {}))["index.html"]
+    assert dict(files_of(told, HistoryView("", [], 0), {}))["index.html"]
 
 
 def test_rounds_whose_ratio_is_too_small_to_say_are_left_out(tmp_path):
@@ -175,11 +179,3 @@ def test_who_locks_the_whole_file_holds_all(tmp_path):
                 os._exit(0 if other.taken(5) == set(range(5)) else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert not claims.take(0)
-
-
-def test_a_name_that_is_no_device_is_said(tmp_path):
-    night = night_of(tmp_path, 1)
-    assert Who("n", "d").file == "n.d"
-    with pytest.raises(UsageError, match="nosuch"):
-        forget(night, ["nosuch"])
-    assert not list((night.folder / "canaries").iterdir())
