@@ -135,6 +135,7 @@ def test_an_unknown_check_is_refused(fresh: Fresh) -> None:
     ("what", "name"),
     [
         ("cp.async.wait_all;", "cp"),
+        ("barrier.cluster.arrive; barrier.cluster.wait;", "barrier.cluster"),
     ],
 )
 def test_kernels_that_are_not_checked_are_named(fresh: Fresh, tmp_path: Path, what: str, name: str) -> None:

@@ -15,6 +15,7 @@ BLOCK = 128
 _KERNEL = """.visible .entry {name}()
 {{
   .reg .pred %p<8>; .reg .b16 %h<4>; .reg .b32 %r<32>; .reg .b64 %rd<8>; .reg .f32 %f<8>; .reg .b32 %t, %a, %b;
+  .reg .b128 %q<2>;
   .shared .align 16 .b8 tile[4096];
   mov.u32 %t, %tid.x; mov.u32 %b, tile; shl.b32 %a, %t, 2; add.u32 %a, %a, %b;
 {body}
@@ -213,6 +214,12 @@ END:
   atom.shared.add.u32 %r2, [%r1], %r3;  // first
   +++ bar.sync 0;
   ld.shared.u32 %r4, [%r1];  // then
+"""),
+    Pair("wide_atomic", """
+  mov.u64 %rd1, 7; mov.b128 %q0, {%rd1, %rd1};
+  atom.shared.exch.b128 %q1, [%b], %q0;  // first
+  +++ bar.sync 0;
+  ld.shared.u32 %r4, [%b];  // then
 """),
     Pair("cleared_histogram", """
   and.b32 %r1, %t, 3; shl.b32 %r1, %r1, 2; add.u32 %r1, %r1, %b;
