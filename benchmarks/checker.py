@@ -23,11 +23,8 @@ sys.path.append(str(Path(__file__).resolve().parent))  # which PYTHONSAFEPATH le
 from figures import Figure, finish  # noqa: E402
 
 SAMPLES = Path(__file__).resolve().parents[1] / "samples"
-WATCHED = (
-    "matmul_tiled",
-    "reduce",
-    "vector_add",
-)  # tiles in shared memory; shuffles and a barrier; none of it
+# Tiles in shared memory; shuffles and a barrier; none of it.
+WATCHED = ("matmul_tiled", "reduce", "vector_add")
 TARGET = 6.0
 
 

@@ -11,11 +11,6 @@ namespace {
 
 constexpr size_t most_told = 10;
 
-// In the order of LaunchStatus.
-constexpr const char *status_names[] = {
-    "ok",       "illegal_address", "misaligned_address", "illegal_instruction", "assertion",
-    "deadlock", "timeout",         "out_of_resources",   "stack_overflow"};
-
 using Triple = std::array<uint32_t, 3>;
 
 std::string numbers(const Triple &three) {
@@ -79,7 +74,7 @@ void append_findings(const std::string &kernel, const LaunchResult &result, uint
   std::string line = "{\"schema\":\"replay.emulator.findings/1\"," +
                      field("process", std::to_string(getpid())) +
                      field("launch", std::to_string(launch_number)) + field("kernel", quoted(kernel)) +
-                     field("status", quoted(status_names[static_cast<size_t>(result.status)])) +
+                     field("status", quoted(launch_status_names[static_cast<size_t>(result.status)])) +
                      field("message", quoted(result.message)) + "\"findings\":[";
   for (const Finding &found : result.findings)
     line += (&found == result.findings.data() ? "" : ",") + written(found);

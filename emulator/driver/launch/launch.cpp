@@ -147,8 +147,8 @@ Outcome KernelOperation::run(uint64_t number, std::function<bool()> prerequisite
   request.prerequisite = std::move(prerequisite);
   request.record_touched = !settings().touched.empty();
   request.checks = settings().checks.bits;
-  request.looks_closely = request.record_touched || request.checks != 0;
   request.record_costs = !settings().counters.empty() && number < launches_with_costs;
+  request.takes_notes = request.record_touched || request.record_costs || request.checks != 0;
   std::shared_ptr<MemoryMap> memory;
   {
     Lock lock(driver().mutex);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "exec/warp/readable_name.hpp"
+
 namespace emulator {
 
 namespace {
@@ -21,22 +23,7 @@ void add(SharedCounters &to, const SharedCounters &more) {
   to.bank_conflicts += more.bank_conflicts;
 }
 
-constexpr size_t most_characters = 160; // of an instruction, and of a file's name
-
 uint64_t passes(const AccessCost &cost) { return cost.global.sectors + cost.shared.wavefronts; }
-
-std::string trimmed(std::string_view line) {
-  size_t first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
-  return first == std::string_view::npos
-             ? ""
-             : std::string(line.substr(first, std::min(last + 1 - first, most_characters)));
-}
-
-// The names of its folders may be those of people.
-std::string without_folders(std::string_view path) {
-  size_t slash = path.find_last_of("/\\");
-  return std::string(path.substr(slash == std::string_view::npos ? 0 : slash + 1).substr(0, most_characters));
-}
 
 } // namespace
 
@@ -112,8 +99,8 @@ std::vector<NamedAccess> dearest(const AccessCosts &costs, const ptx::Module &mo
       text = place.first, number = 1, begin = 0;
     std::string_view all = module.texts[text].text;
     for (; number < place.second && begin < all.size(); ++number)
-      begin = std::min(all.find('\n', begin), all.size() - 1) + 1;
-    std::string line = trimmed(all.substr(begin, all.find('\n', begin) - begin));
+      begin = next_line(all, begin);
+    std::string line = readable_line(all, begin);
     for (NamedAccess *access : accesses)
       access->instruction = line;
   }

@@ -45,6 +45,8 @@ const Instruction *atomic(Warp &w, const Instruction *i) {
   }
   if (counted)
     count_global(w, addresses, counted, bytes, true);
+  if (w.block->checks)
+    w.block->checks->access(w, i, w.active, addresses, bytes, AccessKind::atomic);
   return i + 1;
 }
 

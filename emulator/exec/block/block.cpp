@@ -183,13 +183,14 @@ const Instruction *Block::arrive(Warp &warp, const Instruction *i) {
     barrier.any |= on != 0;
     barrier.ones += static_cast<uint32_t>(__builtin_popcount(on));
   }
-  if (checks)
-    checks->arrive(warp, id);
   const Instruction *next = i + 1;
-  if (kind == BarrierKind::arrive)
+  if (kind == BarrierKind::arrive) {
+    if (checks)
+      checks->arrive(warp, id);
     next = warp.go_to(i + 1);
-  else
+  } else {
     next = warp.wait_at_barrier(i, static_cast<int32_t>(id));
+  }
   complete(id);
   return next;
 }

@@ -51,10 +51,14 @@ void BlockChecks::complete(const std::vector<Warp> &warps, uint32_t id, bool of_
     clocks_.begin_phase();
     return;
   }
-  for (const Warp &warp : warps)
-    for (const WaitingGroup &group : warp.waiting)
-      if (group.barrier == static_cast<int32_t>(id))
-        clocks_.leave(id, warp.index, group.participants);
+  auto for_each_waiting = [&](auto move) {
+    for (const Warp &warp : warps)
+      for (const WaitingGroup &group : warp.waiting)
+        if (group.barrier == static_cast<int32_t>(id))
+          (clocks_.*move)(id, warp.index, group.participants);
+  };
+  for_each_waiting(&Clocks::arrive);
+  for_each_waiting(&Clocks::leave);
   clocks_.end_barrier(id);
 }
 

@@ -18,9 +18,10 @@ public:
               AccessKind kind);
   void fence(const Warp &warp);
   void warp_barrier(const Warp &warp, uint32_t lanes) { clocks_.join_lanes(warp.index, lanes); }
-  // The active lanes arrive at barrier `id`.
+  // The active lanes arrive at barrier `id`, and do not wait there.
   void arrive(const Warp &warp, uint32_t id) { clocks_.arrive(id, warp.index, warp.active); }
-  // The barrier is complete: who waits at it goes on. `of_all`: these are all threads there are.
+  // The barrier is complete: who waits at it has arrived, and goes on. `of_all`: these are all threads there
+  // are.
   void complete(const std::vector<Warp> &warps, uint32_t id, bool of_all);
 
 private:

@@ -67,15 +67,14 @@ void Clocks::join_lanes(uint32_t warp, uint32_t lanes) {
   begin_warp(warp);
   uint32_t first = warp * lanes_per_warp, *known = near_.data() + size_t{first} * lanes_per_warp;
   uint32_t all[lanes_per_warp] = {};
-  const Knowledge *far = nullptr;
+  bool far = false;
   for (uint32_t l = 0; l < lanes_per_warp; ++l) {
     if (!(lanes >> l & 1))
       continue;
     for (uint32_t o = 0; o < lanes_per_warp; ++o)
       all[o] = std::max(all[o], known[l * lanes_per_warp + o]);
     all[l] = std::max(all[l], clock_[first + l]++);
-    if (far_[first + l].phase == phase_)
-      far = &far_[first + l];
+    far |= far_[first + l].phase == phase_;
   }
   for (uint32_t l = 0; l < lanes_per_warp; ++l)
     if (lanes >> l & 1)

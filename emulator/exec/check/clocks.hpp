@@ -28,7 +28,11 @@ public:
   void begin_block();
   uint32_t phase() const { return phase_; }
 
-  Moment now(uint32_t thread) { return {phase_, clock_of(thread), thread}; }
+  // The clocks of the threads of a warp, until anything else is called.
+  const uint32_t *of_warp(uint32_t warp) {
+    begin_warp(warp);
+    return clock_.data() + size_t{warp} * lanes_per_warp;
+  }
   // Whether the thread is ordered after that moment. `then` is of this phase and another thread.
   bool knows(uint32_t thread, const Moment &then) const {
     return then.thread / lanes_per_warp == thread / lanes_per_warp
@@ -38,7 +42,7 @@ public:
 
   // bar.warp: each of the lanes is ordered after all of them.
   void join_lanes(uint32_t warp, uint32_t lanes);
-  // Threads arrive at barrier `id`; those that wait go on when it is complete.
+  // Threads arrive at barrier `id`, and those that wait leave it once all have arrived.
   void arrive(uint32_t id, uint32_t warp, uint32_t lanes);
   void leave(uint32_t id, uint32_t warp, uint32_t lanes);
   void end_barrier(uint32_t id) { barriers_[id].phase = 0; }

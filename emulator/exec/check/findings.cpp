@@ -1,6 +1,5 @@
 #include "exec/check/findings.hpp"
 
-#include <algorithm>
 #include <string_view>
 
 #include "exec/warp/readable_name.hpp"
@@ -9,26 +8,14 @@ namespace emulator {
 
 namespace {
 
-constexpr size_t most_characters = 160; // of an instruction, and of a file's name
-
 std::string line_of(const ptx::Module &module, const ptx::SourceLine &source) {
   if (source.text >= module.texts.size())
     return "";
   std::string_view all = module.texts[source.text].text;
   size_t begin = 0;
   for (uint32_t number = 1; number < source.ptx_line && begin < all.size(); ++number)
-    begin = std::min(all.find('\n', begin), all.size() - 1) + 1;
-  std::string_view line = all.substr(begin, all.find('\n', begin) - begin);
-  size_t first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
-  return first == std::string_view::npos
-             ? ""
-             : std::string(line.substr(first, std::min(last + 1 - first, most_characters)));
-}
-
-// The names of its folders may be those of people.
-std::string without_folders(std::string_view path) {
-  size_t slash = path.find_last_of("/\\");
-  return std::string(path.substr(slash == std::string_view::npos ? 0 : slash + 1).substr(0, most_characters));
+    begin = next_line(all, begin);
+  return readable_line(all, begin);
 }
 
 Side side(const Launch &launch, uint32_t instruction, uint64_t block, uint32_t thread) {

@@ -24,8 +24,7 @@ void stored(const Warp &w, const Instruction *i, uint32_t lane, uint32_t skipped
   const uint32_t *rows = i->extra_count <= 1 ? &i->b : w.program->extra.data() + i->extra;
   for (uint32_t b = 0; b < bytes; ++b) {
     uint32_t element = (skipped + b) / i->element_bytes;
-    to[b] =
-        w.registers[rows[element] + lane * w.worker->stored_lane_bytes + (skipped + b) % i->element_bytes];
+    to[b] = w.registers[rows[element] + lane * i->lane_bytes + (skipped + b) % i->element_bytes];
   }
 }
 
@@ -37,9 +36,10 @@ void SharedRaces::prepare(const Launch &launch, uint64_t base, uint64_t bytes, C
   bytes_ = bytes;
   piece_bits_ = smallest_bits(*launch.program);
   pieces_.assign((bytes + (uint64_t{1} << piece_bits_) - 1) >> piece_bits_, Piece{});
+  written_in_.assign(pieces_.size(), 0);
 }
 
-void SharedRaces::read(Piece &piece, const Access &now) {
+inline void SharedRaces::read(Piece &piece, const Access &now) {
   Access &one = piece.read[0], &other = piece.read[1];
   if (one.at.phase != now.at.phase) {
     one = now;
@@ -57,22 +57,21 @@ void SharedRaces::read(Piece &piece, const Access &now) {
 
 bool SharedRaces::wrote_the_same(const Warp &w, const Instruction *i, uint32_t lane, uint64_t address,
                                  uint64_t piece, const Piece &before) const {
-  if (w.worker->stored_lane_bytes == 0 || before.strong_write.at.phase == before.write.at.phase)
+  if (i->lane_bytes == 0 || before.strong_write.at.phase == before.write.at.phase)
     return false;
   uint32_t bytes = uint32_t{1} << piece_bits_,
            skipped = static_cast<uint32_t>((piece << piece_bits_) - (address - base_));
   uint8_t now[16], old[16];
   stored(w, i, lane, skipped, bytes, now);
-  if (before.execution == execution_) // not in memory yet
+  if (written_in_[piece] == execution_) // not in memory yet
     stored(w, i, before.write.at.thread % lanes_per_warp, skipped, bytes, old);
   else
     std::memcpy(old, reinterpret_cast<const void *>(base_ + (piece << piece_bits_)), bytes);
   return std::memcmp(now, old, bytes) == 0;
 }
 
-void SharedRaces::report(Warp &w, const Instruction *i, FindingKind kind, const Access &before,
-                         const Access &now, uint64_t offset, uint32_t bytes, bool same_value) {
-  (void)i;
+void SharedRaces::report(Warp &w, FindingKind kind, const Access &before, const Access &now, uint64_t offset,
+                         uint32_t bytes, bool same_value) {
   note(w.worker->found,
        {Check::race, kind, before.instruction, now.instruction, same_value,
         before.at.thread / lanes_per_warp == now.at.thread / lanes_per_warp},
@@ -85,19 +84,22 @@ void SharedRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
   Access now;
   now.instruction = static_cast<uint32_t>(i - w.program->code.data());
   now.strong = kind == AccessKind::atomic || i->order != 0;
+  const uint32_t *clock = clocks_->of_warp(w.index);
+  now.at.phase = clocks_->phase();
   for (; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     uint64_t offset = addresses[lane] - base_;
     if (offset >= bytes_)
       continue;
-    now.at = clocks_->now(w.index * lanes_per_warp + lane);
+    now.at.thread = w.index * lanes_per_warp + lane;
+    now.at.clock = clock[lane];
     uint64_t end = (std::min(offset + bytes, bytes_) + (uint64_t{1} << piece_bits_) - 1) >> piece_bits_;
     bool told = false; // once for each access of a thread
     for (uint64_t p = offset >> piece_bits_; p < end; ++p) {
       Piece &piece = pieces_[p];
       auto tell = [&](FindingKind what, const Access &before, bool same) {
         if (!told)
-          report(w, i, what, before, now, offset, bytes, same);
+          report(w, what, before, now, offset, bytes, same);
         told = true;
       };
       if (kind == AccessKind::load) {
@@ -122,7 +124,7 @@ void SharedRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
       }
       piece.strong_write.at.phase = 0;
       piece.write = now;
-      piece.execution = execution_;
+      written_in_[p] = execution_;
     }
   }
 }

@@ -22,14 +22,14 @@ public:
 private:
   struct Access {
     Moment at;
-    uint32_t instruction = 0;
-    bool strong = false;
+    uint32_t instruction : 31;
+    uint32_t strong : 1;
+    Access() : instruction(0), strong(0) {}
   };
   // The last weak write, the last strong one since then, and two of the reads since the last of both, by
   // different threads and, where there are, warps.
-  struct Piece {
+  struct alignas(64) Piece { // a line of the host's cache
     Access write, strong_write, read[2];
-    uint32_t execution = 0; // of an instruction, in which it was written
   };
 
   bool is_unordered(const Access &before, const Access &now) const {
@@ -37,16 +37,17 @@ private:
            !(before.strong && now.strong) && !clocks_->knows(now.at.thread, before.at);
   }
   void read(Piece &piece, const Access &now);
-  void report(Warp &warp, const Instruction *i, FindingKind kind, const Access &before, const Access &now,
-              uint64_t offset, uint32_t bytes, bool same_value);
+  void report(Warp &warp, FindingKind kind, const Access &before, const Access &now, uint64_t offset,
+              uint32_t bytes, bool same_value);
   bool wrote_the_same(const Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, uint64_t piece,
                       const Piece &before) const;
 
   Clocks *clocks_ = nullptr;
   uint64_t base_ = 0, bytes_ = 0, block_ = 0;
   uint32_t piece_bits_ = 2; // pieces have 1, 2, 4, 8 or 16 bytes: no access is smaller
-  uint32_t execution_ = 0;
   std::vector<Piece> pieces_;
+  uint32_t execution_ = 0;           // counts accesses of warps
+  std::vector<uint32_t> written_in_; // of each piece, the execution of its last weak write
 };
 
 } // namespace emulator

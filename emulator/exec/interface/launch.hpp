@@ -93,14 +93,13 @@ struct LaunchRequest {
   uint32_t depth = 0;             // of launches from kernels: 0 is one of the host
   uint64_t stack_bytes = 0;       // of a thread, for recursion and alloca, if it is more than there is anyway
   bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE, facts in docs/cpu-driver.md
-  bool looks_closely = false;     // record_touched, or checks
+  bool record_touched = false;    // REPLAY_EMULATOR_TOUCHED
   bool record_costs = false;      // of each access: REPLAY_EMULATOR_COUNTERS
-  bool takes_notes() const { return looks_closely || record_costs; }
+  uint32_t checks = 0;            // bit_of(Check): REPLAY_EMULATOR_CHECKS
+  bool takes_notes = false;       // any of the three: what each access asks
   // Receives what printf prints, one call a thread, with the bytes it takes in the device's buffer. Without
   // one it goes to stdout at once.
   std::function<void(std::string text, size_t buffer_bytes)> print;
-  bool record_touched = false; // REPLAY_EMULATOR_TOUCHED
-  uint32_t checks = 0;         // bit_of(Check): REPLAY_EMULATOR_CHECKS
 };
 
 enum class LaunchStatus {
@@ -114,6 +113,9 @@ enum class LaunchStatus {
   out_of_resources,
   stack_overflow,
 };
+constexpr const char *launch_status_names[] = {
+    "ok",       "illegal_address", "misaligned_address", "illegal_instruction", "assertion",
+    "deadlock", "timeout",         "out_of_resources",   "stack_overflow"};
 
 struct LaunchResult {
   LaunchStatus status = LaunchStatus::ok;

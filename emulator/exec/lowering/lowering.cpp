@@ -194,10 +194,15 @@ LoweredFunction Lowering::lower() {
   return std::move(result_);
 }
 
-// What reads or writes shared memory at another moment than its own, or orders what does.
-static bool is_asynchronous(std::string_view mnemonic) {
-  return mnemonic == "cp" || mnemonic == "mbarrier" || mnemonic == "wgmma" || mnemonic == "tcgen05" ||
-         mnemonic == "clusterlaunchcontrol";
+// The name of what reads or writes shared memory at another moment than its own, or orders accesses in
+// another way than exec/check follows; else empty.
+static std::string_view asynchronous_name(const Opcode &opcode) {
+  std::string_view name = opcode.mnemonic;
+  if (name == "barrier" && opcode.has("cluster"))
+    return "barrier.cluster";
+  bool found = name == "cp" || name == "mbarrier" || name == "wgmma" || name == "tcgen05" ||
+               name == "clusterlaunchcontrol";
+  return found ? name : "";
 }
 
 void Lowering::instruction() {
@@ -208,8 +213,8 @@ void Lowering::instruction() {
   }
   Opcode opcode(instruction_->opcode);
   instruction_class_ = class_of(opcode);
-  if (program_.asynchronous.empty() && is_asynchronous(opcode.mnemonic))
-    program_.asynchronous = opcode.mnemonic;
+  if (program_.asynchronous.empty())
+    program_.asynchronous = asynchronous_name(opcode);
   using Family = void (Lowering::*)(Opcode &);
   static const std::unordered_map<std::string_view, Family> families = {
       {"mov", &Lowering::move},

@@ -80,8 +80,7 @@ private:
     uint32_t elements = 1;
     ptx::Type type = ptx::Type::none;
     bool cluster = false; // .shared::cluster: perhaps of another block
-    bool ordered = false; // volatile, relaxed, acquire, release
-    uint8_t order = 0;    // bits of Order
+    uint8_t order = 0;    // bits of Order: volatile, relaxed, acquire, release
     bool system = false;  // .sys: with the host
     std::vector<std::string_view> rest;
   };

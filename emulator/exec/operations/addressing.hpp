@@ -191,9 +191,8 @@ inline bool each_in_own(const Warp &w, const Reach &r, u64 lowest, u32 bytes) {
 }
 
 // Finds where the lanes of `i` are, checks bounds and alignment of every active lane before anything is
-// touched, and counts. A checker of more than bounds (uninitialised reads, races in shared memory) would be
-// called here, for `reach` holds all that it needs, after one test of a flag of the launch, as `note_reach`
-// is; slots are not known then, so that every access comes by here.
+// touched, and counts. What looks at every access (touched bytes, costs, checks) does so in `note_reach`,
+// after one test of a flag of the launch; slots are not known then, so that every access comes by here.
 //
 // Bounds are those of the block's shared or the warp's local memory, or of what this instruction touched the
 // last time. Only memory that outlives the block is ever remembered.
@@ -205,14 +204,14 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     if (!(slots.known >> i->known_slot & 1) || found->active != w.active) {
       slots.settle(i->slot, *w.counters);
       find_reach(w, i, *found, at, bytes);
-      slots.set_known(i->slot, found->pattern != Pattern::far_apart && !w.launch->request->takes_notes());
+      slots.set_known(i->slot, found->pattern != Pattern::far_apart && !w.launch->request->takes_notes);
     }
   } else {
     find_reach(w, i, fresh, at, bytes);
   }
   Reach &r = *found;
   bool write = kind != AccessKind::load;
-  if (w.launch->request->takes_notes()) [[unlikely]]
+  if (w.launch->request->takes_notes) [[unlikely]]
     begin_cost(w, kind);
   if (r.pattern == Pattern::far_apart) {
     for (u32 lanes = r.active; lanes; lanes &= lanes - 1)
@@ -220,7 +219,7 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     check_lanes(w, i, r, at.address, bytes, write);
     if (i->space == ptx::Space::global || i->space == ptx::Space::generic)
       emulator::count_global(w, at.address, r.active, bytes, kind);
-    if (w.launch->request->takes_notes()) [[unlikely]]
+    if (w.launch->request->takes_notes) [[unlikely]]
       note_reach(w, i, r, at.address, bytes, kind);
     return r;
   }
@@ -270,7 +269,7 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     count_shared(w, cost_of_shared(r, lowest, bytes, kind == AccessKind::atomic), kind);
   else if (global)
     count_global(w, r, lowest, bytes, kind);
-  if (w.launch->request->takes_notes()) [[unlikely]]
+  if (w.launch->request->takes_notes) [[unlikely]]
     note_reach(w, i, r, nullptr, bytes, kind);
   if (i->slot != 0 && inside &&
       (shared ? kind != AccessKind::atomic && costs_alike_everywhere(r, bytes) : global)) {

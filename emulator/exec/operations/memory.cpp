@@ -222,9 +222,7 @@ template <typename M, typename R>
 template <typename M, typename R> [[gnu::noinline]] void store_new(Warp &w, const Instruction *i) {
   Addresses at;
   Reach fresh;
-  w.worker->stored_lane_bytes = sizeof(R);
   const Reach &r = reach(w, i, fresh, at, sizeof(M) * i->extra_count, AccessKind::store);
-  w.worker->stored_lane_bytes = 0;
   store_rows<M, R>(w, i, r, at.address);
 }
 

@@ -53,10 +53,11 @@ struct Instruction {
   bool of_system = false;       // an atomic operation that the host must see as one
   bool is_carried_on = false; // a sum of products: the next instructions add to it, and nothing else reads it
   uint8_t order = 0;          // of a load, store or atomic operation: bits of Order
+  uint8_t lane_bytes = 0;     // of a store: of each lane in the rows that it stores; else 0
 };
 
-// A strong operation, and whether it acquires or releases (PTX ISA, memory consistency model).
-enum Order : uint8_t { is_strong = 1, acquires = 2, releases = 4 };
+// A strong operation, and whether it releases (PTX ISA, memory consistency model).
+enum Order : uint8_t { is_strong = 1, releases = 2 };
 
 // What Instruction::immediate of a barrier says.
 enum class BarrierKind : uint8_t { sync, arrive, reduce_and, reduce_or, reduce_popc };

@@ -2,6 +2,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace emulator {
@@ -11,6 +12,8 @@ namespace {
 // Names come from strangers, and substitutions can make a short one demangle to gigabytes.
 constexpr size_t longest_demangled = 256;
 constexpr int most_substitutions = 12;
+
+constexpr size_t most_characters = 160; // of an instruction, and of a file's name
 
 } // namespace
 
@@ -26,6 +29,23 @@ std::string readable_name(const std::string &name) {
   std::string readable = text && status == 0 ? std::string(text) + " [" + name + "]" : name;
   std::free(text);
   return readable;
+}
+
+std::string readable_line(std::string_view text, size_t begin) {
+  std::string_view line = text.substr(begin, text.find('\n', begin) - begin);
+  size_t first = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
+  return first == std::string_view::npos
+             ? ""
+             : std::string(line.substr(first, std::min(last + 1 - first, most_characters)));
+}
+
+size_t next_line(std::string_view text, size_t begin) {
+  return std::min(text.find('\n', begin), text.size() - 1) + 1;
+}
+
+std::string without_folders(std::string_view path) {
+  size_t slash = path.find_last_of("/\\");
+  return std::string(path.substr(slash == std::string_view::npos ? 0 : slash + 1).substr(0, most_characters));
 }
 
 } // namespace emulator

@@ -89,8 +89,7 @@ struct Worker {
   // What handles stood for when they were first used in this launch.
   std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;
   std::unordered_map<uint64_t, std::shared_ptr<const Surface>> surfaces;
-  FoundPlaces found;              // by checks
-  uint32_t stored_lane_bytes = 0; // of the registers that the access now under way stores; 0: it stores none
+  FoundPlaces found; // by checks
 };
 
 } // namespace emulator

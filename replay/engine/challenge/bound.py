@@ -10,7 +10,7 @@ from replay.timing import clocks
 # CUdevice_attribute
 _CLOCK_KHZ, _MULTIPROCESSORS, _MEMORY_CLOCK_KHZ, _BUS_BITS, _L2_BYTES = 13, 16, 36, 37, 38
 _ISSUED = 4  # instructions of warps in a clock, by each multiprocessor: CUDA C++ Programming Guide, since 7.0
-# Instructions of PTX that may become one of the machine: a product and a sum, an address and its load
+# Instructions of PTX that may become one of the machine: a product and a sum, an address and its load.
 _FUSED = 2
 MODELLED_LAUNCH_NS = 2000.0  # docs/cpu-driver.md, "Modelled time"
 SLACK = (

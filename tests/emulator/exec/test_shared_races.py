@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import race_kernels
 from race_kernels import BLOCK, PAIRS, Pair, module
+from small_kernels import HEAD
 
 if TYPE_CHECKING:
     from conftest import Fresh
@@ -131,11 +131,18 @@ def test_an_unknown_check_is_refused(fresh: Fresh) -> None:
     assert "there is no check races" in done.stderr
 
 
-def test_kernels_that_are_not_checked_are_named(fresh: Fresh, tmp_path: Path) -> None:
-    text = race_kernels._HEAD + (
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [
+        ("cp.async.wait_all;", "cp"),
+        ("barrier.cluster.arrive; barrier.cluster.wait;", "barrier.cluster"),
+    ],
+)
+def test_kernels_that_are_not_checked_are_named(fresh: Fresh, tmp_path: Path, what: str, name: str) -> None:
+    text = HEAD + (
         ".visible .entry k() { .reg .b32 %r<4>; .shared .align 16 .b8 tile[64];\n"
-        "cp.async.wait_all; mov.u32 %r1, tile; st.shared.u32 [%r1], %r1; ret; }\n"
+        f"mov.u32 %r1, tile; mov.u32 %r2, %tid.x; st.shared.u32 [%r1], %r2; {what} ret; }}\n"
     )
     found = checked(fresh, tmp_path, script(["k"], text=text))["k"]
     assert found["findings"] == []
-    assert "cp" in found["unchecked"][0]["why"]
+    assert f"it uses {name}, " in found["unchecked"][0]["why"]

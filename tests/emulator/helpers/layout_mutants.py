@@ -1,13 +1,13 @@
-"""Where the CPU driver says which lane, register or byte holds which element of a matrix: each number there changed by
-one, to see that a test fails.
+"""Adds one to each of the numbers by which the CPU driver places elements of matrices in lanes, registers and bytes,
+and sees whether a test fails.
 
     python tests/emulator/helpers/layout_mutants.py FOLDER [--piece K/N] [--minutes M] [--list]
 
-FOLDER receives a copy of the sources in which a number may be changed when the driver is loaded, its build, and
-`results.jsonl`, a line for each number: where it is, and whether a test failed. What has a line there is not tried
-again. `--only PART` takes the numbers of some files, `--piece K/N` every Nth of them from the Kth on, `--minutes` stops
-before it has tried all. Numbers that have to be constants (of templates, tables, lengths) each need a build, and come
-last. The exit status is 1 when a mutant has survived.
+FOLDER receives a copy of the sources in which one number is changed when the driver is loaded, its build, and
+`results.jsonl`: a line for each number, with its place and the test that failed. Numbers that have a line are not tried
+again. `--only PART` takes the numbers of files with PART in their names, `--piece K/N` every Nth of them from the Kth
+on, and `--minutes M` stops after that time. Numbers that must be constants (of templates, tables, lengths) each need a
+build, and come last. The exit status is 1 when no test fails for some number.
 """
 
 from __future__ import annotations
@@ -350,16 +350,7 @@ def main() -> int:
             attempts = Attempts(of_these, build, asked, end)
             files = [str(REPOSITORY / "tests" / "emulator" / name) for name in tests]
             pytest.main(
-                [
-                    "-q",
-                    "-p",
-                    "no:cacheprovider",
-                    "-p",
-                    "no:xdist",
-                    "-o",
-                    "timeout=900",
-                    *files,
-                ],
+                ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "timeout=900", *files],
                 plugins=[attempts],
             )
             survived += attempts.survived

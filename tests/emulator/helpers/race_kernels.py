@@ -1,22 +1,21 @@
-"""Kernels with a race in shared memory, each beside a twin that has what was missing.
+"""Kernels with a race in shared memory, each beside a twin that has none.
 
-In a body, `%t` is the thread, `%a` the address of the thread's own word of `tile`, `%b` the address of `tile`. A line
-that ends with `// first` or `// then` is where a side of the finding is expected. `+++` stands in front of what the
-twin has and the faulty kernel has not, `---` in front of what only the faulty one has.
+In a body, `%t` is the thread, `%a` the address of the thread's own word of `tile`, `%b` the address of `tile`. The two
+sides of the finding are at lines that end with `// first` and `// then`. Only the twin has what stands after `+++`, and
+only the faulty kernel what stands after `---`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from small_kernels import HEAD
+
 BLOCK = 128
-_HEAD = """.version 8.4
-.target sm_80
-.address_size 64
-"""
 _KERNEL = """.visible .entry {name}()
 {{
   .reg .pred %p<8>; .reg .b16 %h<4>; .reg .b32 %r<32>; .reg .b64 %rd<8>; .reg .f32 %f<8>; .reg .b32 %t, %a, %b;
+  .reg .b128 %q<2>;
   .shared .align 16 .b8 tile[4096];
   mov.u32 %t, %tid.x; mov.u32 %b, tile; shl.b32 %a, %t, 2; add.u32 %a, %a, %b;
 {body}
@@ -49,12 +48,11 @@ class Pair:
 
 def module(pairs: list[Pair]) -> tuple[str, dict[str, dict[str, set[int]]]]:
     """One text with all kernels, `NAME_fault` and `NAME_twin`; and of each kernel the lines of its two marks."""
-    text, marks = _HEAD, {}
+    text, marks = HEAD, {}
     for pair in pairs:
         for twin in (False, True):
             name = f"{pair.name}_{'twin' if twin else 'fault'}"
             begin = text.count("\n")
-            # Labels are those of the kernel.
             text += _KERNEL.format(name=name, body=pair.text(twin))
             lines = enumerate(text.split("\n")[begin:], start=begin + 1)
             marks[name] = {"first": set(), "then": set()}
@@ -66,6 +64,17 @@ def module(pairs: list[Pair]) -> tuple[str, dict[str, dict[str, set[int]]]]:
 
 _OTHER = "xor.b32 %r1, %t, 33; shl.b32 %r1, %r1, 2; add.u32 %r1, %r1, %b;"  # a word of another warp
 _NEAR = "xor.b32 %r1, %t, 1; shl.b32 %r1, %r1, 2; add.u32 %r1, %r1, %b;"  # a word of the same warp
+_ADD_UPPER_HALF = """mov.u32 %r1, 64;
+LOOP:
+  setp.ge.u32 %p1, %t, %r1;
+  @%p1 bra SKIP;
+  shl.b32 %r2, %r1, 2; add.u32 %r2, %r2, %a;
+  ld.shared.u32 %r3, [%r2];  // then
+  ld.shared.u32 %r4, [%a];
+  add.u32 %r4, %r4, %r3;"""
+_HALVE = """shr.u32 %r1, %r1, 1;
+  setp.ne.u32 %p2, %r1, 0;
+  @%p2 bra LOOP;"""
 
 PAIRS = [
     Pair("neighbour", f"""
@@ -95,41 +104,23 @@ WRITER:
   st.shared.u32 [%a+128], %t;  // then
 END:
 """, ("write_after_read",)),
-    Pair("reduction", """
+    Pair("reduction", f"""
   st.shared.u32 [%a], %t;  // first
   +++ bar.sync 0;
-  mov.u32 %r1, 64;
-LOOP:
-  setp.ge.u32 %p1, %t, %r1;
-  @%p1 bra SKIP;
-  shl.b32 %r2, %r1, 2; add.u32 %r2, %r2, %a;
-  ld.shared.u32 %r3, [%r2];  // then
-  ld.shared.u32 %r4, [%a];
-  add.u32 %r4, %r4, %r3;
+  {_ADD_UPPER_HALF}
   st.shared.u32 [%a], %r4;
 SKIP:
   bar.sync 0;
-  shr.u32 %r1, %r1, 1;
-  setp.ne.u32 %p2, %r1, 0;
-  @%p2 bra LOOP;
+  {_HALVE}
 """),
-    Pair("reduction_in_loop", """
+    Pair("reduction_in_loop", f"""
   st.shared.u32 [%a], %t;
   bar.sync 0;
-  mov.u32 %r1, 64;
-LOOP:
-  setp.ge.u32 %p1, %t, %r1;
-  @%p1 bra SKIP;
-  shl.b32 %r2, %r1, 2; add.u32 %r2, %r2, %a;
-  ld.shared.u32 %r3, [%r2];  // then
-  ld.shared.u32 %r4, [%a];
-  add.u32 %r4, %r4, %r3;
+  {_ADD_UPPER_HALF}
   st.shared.u32 [%a], %r4;  // first
 SKIP:
   +++ bar.sync 0;
-  shr.u32 %r1, %r1, 1;
-  setp.ne.u32 %p2, %r1, 0;
-  @%p2 bra LOOP;
+  {_HALVE}
 """),
     Pair("last_warp", """
   st.shared.u32 [%a], %t;
@@ -224,6 +215,12 @@ END:
   +++ bar.sync 0;
   ld.shared.u32 %r4, [%r1];  // then
 """),
+    Pair("wide_atomic", """
+  mov.u64 %rd1, 7; mov.b128 %q0, {%rd1, %rd1};
+  atom.shared.exch.b128 %q1, [%b], %q0;  // first
+  +++ bar.sync 0;
+  ld.shared.u32 %r4, [%b];  // then
+"""),
     Pair("cleared_histogram", """
   and.b32 %r1, %t, 3; shl.b32 %r1, %r1, 2; add.u32 %r1, %r1, %b;
   mov.u32 %r3, 1; mov.u32 %r5, 0;
@@ -291,7 +288,7 @@ END:
 """, ("write_after_write",), one_warp=True),
     Pair("vectors", """
   shl.b32 %r1, %t, 4; add.u32 %r1, %r1, %b;
-  --- add.u32 %r1, %r1, -8; max.u32 %r1, %r1, %b; shl.b32 %r2, %t, 3; add.u32 %r1, %b, %r2; and.b32 %r1, %r1, -16;
+  --- shl.b32 %r2, %t, 3; add.u32 %r1, %b, %r2; and.b32 %r1, %r1, -16;
   --- st.shared.v4.u32 [%r1], {%t, %t, %t, %t};  // first then
   +++ st.shared.v4.u32 [%r1], {%t, %t, %t, %t};
 """, ("write_after_write",), one_warp=True),

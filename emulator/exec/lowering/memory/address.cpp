@@ -28,10 +28,7 @@ Lowering::AccessForm Lowering::access_form(Opcode &opcode) {
       form.elements = static_cast<uint32_t>(m[1] - '0');
     } else if (m == "volatile" || m == "relaxed" || m == "acquire" || m == "release" || m == "acq_rel" ||
                m == "sc" || m == "mmio") {
-      form.ordered = true;
-      bool both = m == "acq_rel" || m == "sc";
-      form.order |=
-          is_strong | (both || m == "acquire" ? acquires : 0) | (both || m == "release" ? releases : 0);
+      form.order |= is_strong | (m == "release" || m == "acq_rel" || m == "sc" ? releases : 0);
     } else if (m == "sys") {
       form.system = true;
     } else if (m == "weak" || m == "cta" || m == "cluster" || m == "gpu" || m == "nc" || m == "ca" ||
@@ -42,7 +39,7 @@ Lowering::AccessForm Lowering::access_form(Opcode &opcode) {
       form.rest.push_back(m);
     }
   }
-  if (form.ordered) {
+  if (form.order) {
     program_.communicates = true;
     program_.orders_blocks |= form.space != ptx::Space::shared;
   }

@@ -205,6 +205,7 @@ void Lowering::store(Opcode &opcode) {
   lowered.instruction.wide_address = wide;
   lowered.instruction.extra_count = static_cast<uint8_t>(form.elements);
   lowered.instruction.element_bytes = static_cast<uint8_t>(size);
+  lowered.instruction.lane_bytes = static_cast<uint8_t>(lane_bytes);
   lowered.instruction.order = form.order;
   if (form.elements == 1) {
     refer(lowered, Field::b, list[0], false);

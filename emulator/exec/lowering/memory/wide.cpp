@@ -46,6 +46,7 @@ void Lowering::atomic_wide(const AccessForm &form, std::string_view name) {
   bool wants = operand(0).kind != Kind::sink;
   auto [to_low, to_high] = wants ? halves(operand(0)) : std::pair(UINT32_MAX, UINT32_MAX);
   Lowered &lowered = emit_list(wide::atomic, {address, low, high, new_low, new_high});
+  lowered.instruction.order = form.order;
   for (uint32_t result : {to_low, to_high}) {
     lowered.list.push_back(result);
     if (wants) {
