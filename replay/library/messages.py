@@ -89,8 +89,9 @@ def raised(fields: Any) -> ReplayError:
 
 
 def _with_facts(error: ReplayError, facts: Any) -> None:
+    from replay.results.run.variant import VariantFacts
     from replay.variants.interface import Fact, InterfaceMismatch
-    from replay.variants.planned import NotExecutable, VariantFacts
+    from replay.variants.planned import NotExecutable
 
     if isinstance(error, InterfaceMismatch):
         error.facts = [from_wire(Fact, item) for item in facts]
