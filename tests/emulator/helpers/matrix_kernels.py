@@ -3,7 +3,8 @@ write those of D. And the numbers that tests put into matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import driver_api
 import matrix_reference as reference
@@ -50,8 +51,8 @@ mad.lo.u64 %w, %l, 8, %i; mad.lo.u64 %v, %l, 8, %o; mad.lo.u64 %i, %l, 4, %i; ma
 
 
 class Machine:
-    """The module of some products, and memory for their operands. `more`: of each, what its instruction has after C,
-    and how many words a lane has for it."""
+    """The module of some products and memory for their operands, in a context of their own, which outlives those of
+    the tests between. `more`: of each, what its instruction has after C, and how many words a lane has for it."""
 
     def __init__(
         self,
@@ -60,11 +61,24 @@ class Machine:
         more: Sequence[tuple[str, int]] | None = None,
     ) -> None:
         self.driver = driver
+        self.context = driver_api.handle()
+        driver.do("cuCtxCreate_v2", driver_api.out(self.context), 0, 0)
         names = more or [("", 0)] * len(products)
         kernels = [kernel(p, n, *names[n]) for n, p in enumerate(products)]
         self.module = driver.module(HEAD + "".join(kernels))
         self.number = {p: n for n, p in enumerate(products)}
         self.input, self.output = driver.alloc(1 << 16), driver.alloc(1 << 16)
+        driver.do("cuCtxSetCurrent", 0)
+
+    def close(self) -> None:
+        self.driver.do("cuCtxDestroy_v2", self.context)
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """In it, calls go to the machine's context."""
+        self.driver.do("cuCtxSetCurrent", self.context)
+        yield
+        self.driver.do("cuCtxSetCurrent", 0)
 
     def run(self, product: Product, a: Codes, b: Codes, c: Codes, more: Sequence[Codes] = ()) -> Codes:
         data = b""
@@ -72,12 +86,13 @@ class Machine:
             registers = reference.fragment(product, operand, matrix)
             data += registers.astype(f"u{lane_bytes(product, operand)}").tobytes()
         data += b"".join(word.astype("u4").tobytes() for word in more)
-        self.driver.write(self.input, data)
-        function = self.driver.function(self.module, f"k{self.number[product]}")
-        assert self.driver.launch(function, [1], [32], [self.input, self.output]) == 0
-        assert self.driver.cuCtxSynchronize() == 0  # type: ignore[operator]
         size, count = lane_bytes(product, "d"), reference.register_count(product, "d")
-        read = np.frombuffer(self.driver.read(self.output, 32 * size * count), f"u{size}")
+        with self.current():
+            self.driver.write(self.input, data)
+            function = self.driver.function(self.module, f"k{self.number[product]}")
+            assert self.driver.launch(function, [1], [32], [self.input, self.output]) == 0
+            assert self.driver.cuCtxSynchronize() == 0  # type: ignore[operator]
+            read = np.frombuffer(self.driver.read(self.output, 32 * size * count), f"u{size}")
         return reference.matrix_of(product, "d", read.reshape(count, 32).astype(np.uint64))
 
 

@@ -249,8 +249,8 @@ def exact_codes(element: str, shape: tuple[int, ...], random: np.random.Generato
         return random.integers(0, 256, shape).astype(np.uint64)
     every = np.arange(1 << bits, dtype=np.uint64)
     numbers = values_of(every, element)
-    fits = every[np.isfinite(numbers) & (numbers * 8 % 1 == 0) & (abs(numbers) < 32)]
-    return random.choice(fits, shape)
+    every, numbers = every[np.isfinite(numbers)], numbers[np.isfinite(numbers)]
+    return random.choice(every[(numbers * 8 % 1 == 0) & (abs(numbers) < 32)], shape)
 
 
 def tensor_rows(matrix: Codes, kind: str, element: str) -> Words:

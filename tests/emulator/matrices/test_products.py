@@ -70,12 +70,9 @@ PRODUCTS = list(products())
 
 @pytest.fixture(scope="module")
 def machine(library: driver_api.Driver) -> Iterator[Machine]:
-    context = driver_api.handle()
-    library.do("cuCtxCreate_v2", driver_api.out(context), 0, 0)
-    library.context = context.value
-    yield Machine(library, PRODUCTS)
-    library.cuCtxDestroy_v2(context)  # type: ignore[operator]
-    library.do("cuCtxSetCurrent", 0)
+    made = Machine(library, PRODUCTS)
+    yield made
+    made.close()
 
 
 def check(machine: Machine, product: Product, a: Codes, b: Codes, c: Codes) -> None:

@@ -118,13 +118,10 @@ PRODUCTS = unique(CASES)
 
 @pytest.fixture(scope="module")
 def machine(library: driver_api.Driver) -> Iterator[Machine]:
-    context = driver_api.handle()
-    library.do("cuCtxCreate_v2", driver_api.out(context), 0, 0)
-    library.context = context.value
     more = [more_of(p, e, in_registers=n % 3 == 0) for n, (p, e) in enumerate(CASES)]
-    yield Machine(library, PRODUCTS, more)
-    library.cuCtxDestroy_v2(context)  # type: ignore[operator]
-    library.do("cuCtxSetCurrent", 0)
+    made = Machine(library, PRODUCTS, more)
+    yield made
+    made.close()
 
 
 def check(machine: Machine, number: int, draw: Draw, factors_near_one: bool, seed: int) -> None:
