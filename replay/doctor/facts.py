@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from replay import __version__
-from replay.drivers import emulator_library
+from replay.drivers import emulator_library, interposer_library
 from replay.errors import ReplayError
 
 PACKAGES = (
     "cuda-bindings", "cuda-python", "msgpack", "zstandard", "blake3", "lz4", "pyelftools", "numpy", "typer", "jinja2",
 )  # fmt: skip
 PROC, SYSTEM = Path("/proc"), Path("/sys")
-MOST_GPUS = 64
+MOST_GPUS, MOST_SETTINGS = 64, 256
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,10 @@ class VersionFacts:
     """This installation and machine. version: of replay. commit: that it was built from, null for a release. python:
     its version and implementation. packages: version of each that replay uses, null where it is missing. nvidia_driver:
     version of NVIDIA's kernel module, null when it is not loaded. gpus: their names, as that module tells them.
-    cpu_driver: the first 16 digits of the SHA-256 of the built-in CPU driver, null when it is missing. system: name and
-    version of the Linux distribution. kernel: release of Linux. libc: which C library, and its version. machine: the
-    instruction set."""
+    cpu_driver: the first 16 digits of the SHA-256 of the built-in CPU driver, null when it is missing. interposer:
+    likewise of the library that is preloaded into applications. settings: names of the variables REPLAY_* that are set,
+    without their values. system: name and version of the Linux distribution. kernel: release of Linux. libc: which C
+    library, and its version. machine: the instruction set."""
 
     version: str
     commit: str | None
@@ -35,6 +38,8 @@ class VersionFacts:
     nvidia_driver: str | None
     gpus: list[str]
     cpu_driver: str | None
+    interposer: str | None
+    settings: list[str]
     system: str
     kernel: str
     libc: str
@@ -51,7 +56,9 @@ def gather() -> VersionFacts:
         packages={name: _installed(name) for name in PACKAGES},
         nvidia_driver=_first_line(SYSTEM / "module" / "nvidia" / "version"),
         gpus=_gpus(),
-        cpu_driver=_cpu_driver(),
+        cpu_driver=_digest(emulator_library),
+        interposer=_digest(interposer_library),
+        settings=sorted(name for name in os.environ if name.startswith("REPLAY_"))[:MOST_SETTINGS],
         system=_system(),
         kernel=platform.release(),
         libc=" ".join(platform.libc_ver()).strip() or "unknown",
@@ -84,11 +91,11 @@ def _gpus() -> list[str]:
     return names
 
 
-def _cpu_driver() -> str | None:
+def _digest(library: Callable[[], Path]) -> str | None:
     from hashlib import sha256
 
     try:
-        return sha256(emulator_library().read_bytes()).hexdigest()[:16]
+        return sha256(library().read_bytes()).hexdigest()[:16]
     except (OSError, ReplayError):
         return None
 

@@ -56,6 +56,29 @@ def test_gpus_and_their_driver_are_named_by_the_kernel_module(
     assert (told.gpus, told.nvidia_driver) == (["NVIDIA A", "NVIDIA B"], "580.65.06")
 
 
+def test_settings_are_named_without_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPLAY_STORE", "https://example.com/?key=secret")
+    told = facts.gather()
+    assert "REPLAY_STORE" in told.settings
+    assert "secret" not in repr(told)
+
+
+def test_the_native_libraries_are_told_apart_by_their_contents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "library"
+    library.write_bytes(b"one build")
+    monkeypatch.setattr(facts, "interposer_library", lambda: library)
+    first = facts.gather()
+    library.write_bytes(b"another")
+    second = facts.gather()
+    assert len(first.interposer or "") == 16
+    assert first.interposer != second.interposer
+    assert first.cpu_driver == second.cpu_driver
+    library.unlink()
+    assert facts.gather().interposer is None
+
+
 @pytest.mark.parametrize(
     ("version", "commit"),
     [("0.2.0", None), ("0.2.1.dev3+g0123abc", "0123abc"), ("0.2.1.dev3+g0123abc.d20260101", "0123abc")],

@@ -113,6 +113,18 @@ def test_every_command_has_a_page_in_the_index(command):
     assert f"]({command}.md)" in (REPOSITORY / "docs" / "README.md").read_text()
 
 
+def test_the_changelog_of_the_first_release_names_every_command():
+    changes = (REPOSITORY / "CHANGELOG.md").read_text()
+    release = changes[changes.index("The first version that is published:") :].split("\n###")[0]
+    assert [command for command in COMMANDS if not re.search(rf"\b{command}\b", release)] == []
+
+
+def test_a_section_of_the_changelog_has_each_heading_once():
+    for release in (REPOSITORY / "CHANGELOG.md").read_text().split("\n## ")[1:]:
+        headings = re.findall(r"^### (.*)$", release, re.MULTILINE)
+        assert sorted(set(headings)) == sorted(headings)
+
+
 def test_every_setting_is_documented():
     index = (REPOSITORY / "docs" / "README.md").read_text()
     assert [setting.environment for setting in settings.ALL if f"`{setting.environment}`" not in index] == []
