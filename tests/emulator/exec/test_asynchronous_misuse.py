@@ -57,7 +57,7 @@ def test_addresses_and_counts(fresh: Fresh, deferred: str, body: str, status: in
     ("body", "block", "status", "said"),
     [
         (
-            "setp.gt.u32 %p1, %t, 100; @%p1 exit; wgmma.fence.sync.aligned; " + WGMMA,
+            "setp.gt.u32 %p1, %t, 100; @%p1 exit; " + WGMMA,
             128,
             INSTRUCTION,
             "wgmma by a part of a warp: 27 of its 32 lanes have exited",

@@ -238,6 +238,38 @@ def test_a_product_needs_all_lanes(fresh: Fresh) -> None:
     assert "mma by a part of a warp: 1 of its 32 lanes" in complaint(fresh, ptx, 715, block=63)
 
 
+EIGHT_WORDS = "{%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}"
+EIGHT_SUMS = "{%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}"
+ALIGNED = {
+    "stmatrix": "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r20], {%r1};",
+    "movmatrix": "movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r2;",
+    "wmma.load": f"wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {EIGHT_WORDS}, [%r20];",
+    "wmma.store": f"wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%r20], {EIGHT_SUMS};",
+    "mma": "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 "
+    f"{EIGHT_SUMS}, {EIGHT_WORDS}, {EIGHT_WORDS}, {EIGHT_SUMS};",
+    "wgmma.fence": "wgmma.fence.sync.aligned;",
+    "wgmma.commit_group": "wgmma.commit_group.sync.aligned;",
+    "wgmma.wait_group": "wgmma.wait_group.sync.aligned 0;",
+}
+
+
+@pytest.mark.parametrize("parting", ["exit", "branch"])
+@pytest.mark.parametrize("name", ALIGNED)
+@pytest.mark.parametrize("deferred", ["0", "1"])
+def test_what_is_aligned_needs_all_lanes(fresh: Fresh, name: str, parting: str, deferred: str) -> None:
+    body, half = ALIGNED[name], "mov.u32 %r20, tile; setp.lt.u32 %p1, %t, 16;"
+    if parting == "exit":
+        body, status, said = f"@%p1 exit; {body}", 715, f"{name} by a part of a warp: 16 of its 32 lanes"
+    else:
+        body, status = f"@%p1 bra OTHER; {body} bra END; OTHER: {body} END:", 719
+        said = "lanes of warp 0 wait for the lanes 0x"
+    ptx = module(half + body, shared=".shared .align 128 .b8 tile[1024];", parameters=0)
+    told = complaint(fresh, ptx, status, block=128, DEFERRED=deferred)
+    assert said in told
+    assert "in kernel k, PTX line" in told
+    assert "block (0,0,0), thread (" in told
+
+
 # ---- wmma.load, wmma.store ---------------------------------------------------------------------------------------
 
 

@@ -60,6 +60,11 @@ F16_128x8 = 8 << 24 | 1 << 17 | 1 << 4
             "tcgen05.ld by a part of a warp: 16 of its 32 lanes have exited",
         ),
         ("mov.u32 %r2, %t;" + LOAD.format("%r2"), 715, "tcgen05.ld by threads that name different addresses"),
+        (
+            "setp.eq.u32 %p2, %t, 1; selp.u32 %r2, 1, 0, %p2;" + LOAD.format("%r2"),
+            715,
+            "tcgen05.ld by threads that name different addresses",
+        ),
         *(
             (f"setp.lt.u32 %p2, %t, 16; @%p2 ret; {body}", 715, f"{name} by a part of a warp: 16 of its 32")
             for name, body in (
