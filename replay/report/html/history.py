@@ -79,11 +79,20 @@ def _key(series: Sequence[Series]) -> Iterator[Key]:
         )
     days = sorted(point.created_utc for item in series for point in (item.points[0], item.points[-1]))
     if days:
-        yield Key("from", _day(days[0]), f"to {_day(days[-1])}")
+        first, last = _ends(days[0], days[-1])
+        yield Key("from", first, f"to {last}")
 
 
 def _day(created_utc: str) -> str:
     return shown(created_utc[:10], 10)
+
+
+def _ends(first_utc: str, last_utc: str) -> tuple[str, str]:
+    """Both moments, as exactly as it takes to tell them apart: days, else minutes, else seconds of one day."""
+    if first_utc[:10] != last_utc[:10]:
+        return _day(first_utc), _day(last_utc)
+    until = 16 if first_utc[:16] != last_utc[:16] else 19
+    return shown(first_utc[:until].replace("T", " "), 19), shown(last_utc[11:until] or last_utc, 19)
 
 
 def _title(item: Series) -> str:
@@ -108,9 +117,10 @@ def _listed(series: Sequence[Series]) -> Table:
 
 def _course_in_words(item: Series) -> str:
     first, last = item.points[0], item.points[-1]
+    begin, end = _ends(first.created_utc, last.created_utc)
     return (
-        f"from {duration(first.median_ns)} on {_day(first.created_utc)} to {duration(last.median_ns)} on "
-        f"{_day(last.created_utc)}, {number(len(item.changes), 'change')} of level"
+        f"from {duration(first.median_ns)} ({begin}) to {duration(last.median_ns)} ({end}), "
+        f"{number(len(item.changes), 'change')} of level"
     )
 
 
@@ -187,8 +197,9 @@ def _small(item: Series) -> Markup:
     shown_places = sorted({*kept([times], len(times), SHOWN_POINTS), len(times) - 1})
     drawing.curve("a", [(across(places[at]), y(times[at])) for at in shown_places])
     drawing.dot("a", across(places[-1]), y(times[-1]), duration(times[-1]), 3)
-    drawing.text(0, _HEIGHT - 6, _day(item.points[0].created_utc), "start")
-    drawing.text(1, _HEIGHT - 6, _day(item.points[-1].created_utc), "end")
+    first, last = _ends(item.points[0].created_utc, item.points[-1].created_utc)
+    drawing.text(0, _HEIGHT - 6, first, "start")
+    drawing.text(1, _HEIGHT - 6, last, "end")
     return drawing.markup()
 
 

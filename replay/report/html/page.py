@@ -29,6 +29,7 @@ from replay.report.html.sources import Sources
 # Notebooks have themes of their own, whatever the browser prefers.
 _DARK_THEME = '[data-jp-theme-light="false"] &, .vscode-dark &'
 _LONGEST_WORD, _SIGNS = 20, "_=:/,"
+_SHORT_LINE = 34  # letters of a command on a telephone
 _LIGHT_THEME = '[data-jp-theme-light="true"] &, .vscode-light &'
 
 
@@ -74,17 +75,18 @@ def _title(sections: Sequence[Section]) -> str:
 def assembled(
     template: str, style: str, script: str, numbers: Sequence[str] = (), /, **values: object
 ) -> str:
-    """A page of a template, with this style and this script, the only ones that it allows. numbers: texts
-    without a name in them, for the template's `numbers`, which nothing has to be taken out of."""
+    """A page of a template, with this style, this script and that of the scheme, the only ones that it allows.
+    numbers: texts without a name in them, for the template's `numbers`, which nothing has to be taken out of."""
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes")
     # Stand for files of this package, whose digests the policy has, while the rest is made private.
+    script = part("theme.js") + "\n" + script
     styled, scripted = secrets.token_hex(), secrets.token_hex()
     numbered = [secrets.token_hex() for _ in numbers]
     page = _rendered(
         template,
         policy=_policy(style, script),
         style=styled,
-        script=scripted if script else "",
+        script=scripted,
         numbers=numbered,
         version=__version__,
         now=now,
@@ -122,7 +124,7 @@ def _rendered(template: str, /, **values: object) -> str:
         loader=jinja2.FunctionLoader(part), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters["breakable"] = _breakable
+    environment.filters["breakable"], environment.filters["typed"] = _breakable, _typed
     return environment.get_template(template).render(empty=Section("There is nothing to report."), **values)
 
 
@@ -135,10 +137,21 @@ def _breakable(text: str) -> Markup:
     )
 
 
+def _typed(command: str) -> Markup:
+    """A command that goes on in the next line between words, in long ones behind a sign, and else only in what fits in
+    no line."""
+    found = []
+    for word in re.split(r"(\s+)", without_places(command)):
+        parts = re.split(f"(?<=[{re.escape(_SIGNS)}])", word) if len(word) > _SHORT_LINE else [word]
+        pattern = "{}" if word.isspace() or max(map(len, parts)) > _SHORT_LINE else "<code>{}</code>"
+        found.append(Markup("<wbr>").join(Markup(pattern).format(part) for part in parts))  # noqa: S704
+    return Markup("").join(found)
+
+
 def _policy(style: str, script: str) -> str:
     """A content security policy that allows this style and this script, by their digests, and nothing else."""
-    scripts = f"script-src {_digest(script)}; " if script else ""
-    return f"default-src 'none'; {scripts}style-src {_digest(style)}; base-uri 'none'; form-action 'none'"
+    allowed = f"script-src {_digest(script)}; style-src {_digest(style)}"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
 
 def _digest(text: str) -> str:

@@ -4,6 +4,8 @@
   "use strict";
 
   const HEIGHT_FIRST = 220, HEIGHT_OTHER = 130, AXIS = 76;
+  // Below the first time of each day, its date
+  const DAY = ["\n{YYYY}-{MM}-{DD}", null, "\n{YYYY}-{MM}-{DD}", null, null, null, 1];
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const shown = (value) => String(Number(value.toPrecision(5)));
   const live = [];
@@ -103,7 +105,7 @@
         data.time ? { ...axis, size: 44, space: 90, values: [
           [31536000, "{YYYY}", null, null, null, null, null, null, 1],
           [86400, "{YYYY}-{MM}-{DD}", null, null, null, null, null, null, 1],
-          [1, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{YYYY}-{MM}-{DD}", null, null, null, 1]] } :
+          [60, "{HH}:{mm}", ...DAY], [1, "{HH}:{mm}:{ss}", ...DAY], [0.001, "{HH}:{mm}:{ss}.{fff}", ...DAY]] } :
         { ...axis, size: 34, space: 60, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1e4, 1e5, 1e6] },
         { ...axis, size: AXIS, space: 32, values: (plot, places) => places.map((place) => shown(place) + " " + panel.unit) },
       ],
@@ -211,7 +213,7 @@
   }, { rootMargin: "400px" });
   figures.forEach((figure) => sight.observe(figure));
 
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  Theme.changed(() => {
     for (const { figure, number, holder, together, size } of live.splice(0)) {
       size.disconnect();
       together.plots.forEach((plot) => plot.destroy());

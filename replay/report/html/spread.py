@@ -77,10 +77,12 @@ def spread(
 
 def _grid(drawing: Drawing, across: Scale, height: int, largest: float) -> None:
     divisor, unit = scale([largest])
-    for tick in round_ticks(across.low / divisor, across.high / divisor, 7):
+    ticks = round_ticks(across.low / divisor, across.high / divisor, 7)
+    for tick in ticks:
         x = across(tick * divisor)
         drawing.line("grid", x, 0, x, height - _AXIS)
-        drawing.text(x, height - 6, f"{tick:g} {unit}")
+        if 0.06 <= x <= 0.94 or len(ticks) < 5:  # on a telephone there is no room to turn away from the edge
+            drawing.text(x, height - 6, f"{tick:g} {unit}")
 
 
 def _row(drawing: Drawing, across: Scale, y: float, group: Group) -> None:

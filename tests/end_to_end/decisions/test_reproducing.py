@@ -23,7 +23,8 @@ def shown_commands(replay, tmp_path):
         replay("report", *files, "-o", "page.html")
         page = (replay.folder / "page.html").read_text(encoding="utf-8")
         (block,) = re.findall(r'<pre class="commands">(.*?)</pre>', page, re.DOTALL)
-        commands = html.unescape(block).strip().splitlines()
+        lines = re.findall(r"<span>(.*?)</span>", block)
+        commands = [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
         assert len(commands) == count
         for command in commands:
             done = subprocess.run(

@@ -160,6 +160,24 @@ class Chromium:
                 "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=buttons, clickCount=1
             )
 
+    def wheel(self, x: float, y: float, down: float) -> None:
+        """Turn the mouse's wheel at a place. down: pixels, upwards where negative."""
+        self("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=down)
+
+    def twice(self, x: float, y: float) -> None:
+        """A double click."""
+        for count in (1, 2):
+            for kind in ("mousePressed", "mouseReleased"):
+                self(
+                    "Input.dispatchMouseEvent",
+                    type=kind,
+                    x=x,
+                    y=y,
+                    button="left",
+                    buttons=1,
+                    clickCount=count,
+                )
+
     @property
     def problems(self) -> list[str]:
         """What went wrong in the page, dialogues included."""

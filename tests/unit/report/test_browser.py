@@ -14,10 +14,13 @@ import pytest
 
 from replay.history.store import append
 from replay.report.html import read_sources, render_page
-from replay.results import check, comparison, documents
-from replay.results.check import Check, CheckedCase
+from replay.results import check, comparison, documents, evaluation
+from replay.results.check import Check, CheckedCase, CheckedPoint
 from replay.results.comparison import ComparedRound, ComparedRow, ComparedSide, Comparison
+from replay.results.evaluation import Evaluated, MovedCounter
 from replay.results.json import document
+from replay.results.run.verification import OutputDifference, OutputMismatch
+from replay.results.store import write_result
 
 from ..helpers.chromium import BROWSER, Chromium
 from ..helpers.pages import barriers, tree
@@ -78,19 +81,41 @@ def browser(tmp_path_factory):
 @pytest.fixture
 def every_kind(tmp_path, inputs):  # noqa: F811
     """One of everything that a page can be made of, with long and hostile names."""
-    cases = [CheckedCase(f"{LONG}.rsnap", None, LONG, "SLOWER", "three replays agree", 1.07, 44_100.0, 41_200.0,
-                         "measured", 3, True, "", "kernels", "javascript:alert(5)"),
-             CheckedCase("x.rsnap", 2, HOSTILE, "NOISY", "", None, 1.0, 1.0, quarantined=HOSTILE, team=HOSTILE),
-             CheckedCase("y.rsnap", None, "fine", "PASS", "", 1.0, 44_100.0, 44_100.0)]  # fmt: skip
-    found = Check(check.FORMAT, "1", "2026-01-01T00:00:00", "corpus", "nightly", cases, [HOSTILE])
-    (tmp_path / "check.json").write_text(document(documents.CHECK, found))
     for at in range(14):
         moment = f"2026-02-{at + 1:02}T00:00:00+00:00"
         append(
             tmp_path / "history",
             dataclasses.replace(timed(2000 if at < 8 else 2300, LONG), created_utc=moment),
         )
-    return [compared(tmp_path, [LONG]), tmp_path / "check.json", *inputs]
+    return [compared(tmp_path, [LONG]), gate(tmp_path), judged(tmp_path), *inputs]
+
+
+def gate(folder: Path) -> Path:
+    """A check with an alert, with hostile names, and with a case that passed."""
+    course = [CheckedPoint(f"2026-02-{at + 1:02}T00:00:00+00:00", 41_000.0 + 50 * at) for at in range(9)]
+    cases = [CheckedCase(f"{LONG}.rsnap", None, LONG, "SLOWER", "three replays agree", 1.07, 44_100.0, 41_200.0,
+                         "measured", 3, True, "", "kernels", "https://example.org/kernels", course=course),
+             CheckedCase("z.rsnap", None, LONG, "SLOWER", "", 1.02, 44_100.0, 43_200.0, "measured", 3, True, "",
+                         "others", "javascript:alert(5)"),
+             CheckedCase("x.rsnap", 2, HOSTILE, "NOISY", "", None, 1.0, 1.0, quarantined=HOSTILE, team=HOSTILE),
+             CheckedCase("y.rsnap", None, "fine", "PASS", "", 1.0, 44_100.0, 44_100.0)]  # fmt: skip
+    found = Check(check.FORMAT, "1", "2026-01-01T00:00:00", "corpus", "nightly", cases, [HOSTILE])
+    (folder / "check.json").write_text(document(documents.CHECK, found))
+    return folder / "check.json"
+
+
+def judged(folder: Path) -> Path:
+    """An evaluation of a candidate with hostile names that is wrong."""
+    place = OutputMismatch(8, 0x3000_0000_0008, "0000803f", "00000040", "", 2, "float32", "1", "2")
+    wrong = OutputDifference(HOSTILE, 0x3000_0000_0000, 4096, 4096, 4, [place])
+    found = Evaluated(
+        evaluation.FORMAT, "1", "2026-01-01T00:00:00", "ab" * 16, f"{LONG}.rsnap", None, [LONG, HOSTILE], HOSTILE,
+        "cd" * 16, "WRONG", f"outputs differ {HOSTILE}", "wrong", differences=[wrong],
+        counters=[MovedCounter(HOSTILE, 100.0, 250.0)], hint=HOSTILE, notes=[HOSTILE], device=HOSTILE,
+        command=["evaluate", "x.rsnap", HOSTILE],
+    )  # fmt: skip
+    (folder / "evaluation.json").write_text(document(documents.EVALUATION, found))
+    return folder / "evaluation.json"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -223,6 +248,7 @@ def look_at(picture: Path) -> tuple[int, tuple[int, ...], int]:
 def findings(tmp_path, inputs):  # noqa: F811
     """A page of each kind of finding, by its name."""
     kinds = dict(zip(("comparison", "bisection", "history", "result"), inputs, strict=True))
+    kinds["check"], kinds["evaluation"] = gate(tmp_path), judged(tmp_path)
     pages = {}
     for name, path in kinds.items():
         (tmp_path / f"{name}.html").write_text(render_page(read_sources([path])), encoding="utf-8")
@@ -236,6 +262,9 @@ TREES = {
                    ("heading", "How to reproduce")],
     "bisection": [("heading", "SLOWER"), ("heading", "The candidates in their order"), ("heading", "How to reproduce")],
     "history": [("heading", "History of 1 series"), ("heading", "How to reproduce")],
+    "check": [("heading", "SLOWER"), ("heading", "Alerts"), ("link", "kernels"),
+              ("heading", "Other cases that did not pass"), ("heading", "Passed"), ("heading", "How to reproduce")],
+    "evaluation": [("heading", "WRONG"), ("heading", "How to reproduce")],
     "result": [("heading", "PASS"), ("heading", "Time"), ("heading", "Outputs"), ("heading", "Counters"),
                ("heading", "How to reproduce")],
 }  # fmt: skip
@@ -275,6 +304,65 @@ def test_a_keyboard_reaches_tables_plots_and_what_is_folded(browser, findings, k
             break
     assert len(seen - {-1}) == wanted
     assert wanted > 0
+
+
+SCHEME = "document.querySelector('button.scheme')"
+SHOWN = "getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.mark.parametrize("kind", ["result", "check"])
+def test_the_scheme_is_switched_is_kept_and_drawings_follow(browser, findings, kind):
+    browser.open(findings[kind], scheme="light")
+    browser.run("localStorage.clear()")
+    plots = "[...document.querySelectorAll('.plots canvas')].map(canvas => canvas.toDataURL())"
+    light, before = browser.run(plots), browser.run(SHOWN)
+    browser.run(f"{SCHEME}.focus()")
+    browser.press("Enter")
+    browser.settle()
+    assert browser.run(SHOWN) == "rgb{}".format(PAPER["dark"])
+    assert browser.run(f"{SCHEME}.getAttribute('aria-label')") == "Light scheme"
+    assert all(one != other for one, other in zip(light, browser.run(plots), strict=True))
+    assert barriers(browser) == []
+    browser.open(findings["comparison"], scheme="light")
+    assert browser.run(SHOWN) == "rgb{}".format(PAPER["dark"])
+    browser.open(findings[kind], scheme="dark")
+    browser.run(f"{SCHEME}.click()")
+    browser.settle()
+    assert browser.run(SHOWN) == before
+    browser.open(findings[kind], scheme="light")
+    browser.run(f"{SCHEME}.click(); {SCHEME}.click()")  # what the browser asks for is not kept
+    assert browser.run("localStorage.length") == 0
+    assert browser.problems == []
+
+
+def test_what_a_browser_keeps_cannot_be_more_than_a_scheme(browser, findings):
+    browser.open(findings["result"])
+    browser.run("localStorage.setItem('replay-scheme', '<img src=x onerror=alert(1)>')")
+    browser.open(findings["result"], scheme="dark")
+    assert browser.run(SHOWN) == "rgb{}".format(PAPER["dark"])
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    browser.run("localStorage.clear()")
+
+
+def test_commands_break_between_words_on_a_telephone(tmp_path, browser):
+    result = timed(1000, "scan")
+    where = "nightly/" + "a_long_folder_name/" * 5 + "x.rsnap"
+    result = dataclasses.replace(result, command=["run", where, "--samples", "200", "--ptxas", "12.6"])
+    write_result(tmp_path / "r.rres", result)
+    browser.open(page_of(tmp_path, tmp_path / "r.rres"), 400)
+    text = "document.querySelector('pre.commands')"
+    assert browser.run(f"{text}.innerText.trim()").startswith("replay run nightly/a_long_folder_name/")
+    assert browser.run(f"{text}.scrollWidth <= {text}.clientWidth")
+    # Of each text node the lines that it is drawn in: one, where nothing breaks in the middle of it.
+    broken = """(() => {
+      const found = [], walk = document.createTreeWalker(document.querySelector("pre.commands"), 4);
+      for (let node; (node = walk.nextNode());) for (const word of node.data.matchAll(/\\S+/g)) {
+        const range = document.createRange();
+        range.setStart(node, word.index); range.setEnd(node, word.index + word[0].length);
+        if (range.getClientRects().length > 1) found.push(word[0]);
+      }
+      return found; })()"""
+    assert browser.run(broken) == []
 
 
 def test_a_folded_part_opens_with_the_keyboard(browser, findings):

@@ -112,7 +112,7 @@ class TestHistory:
         assert '"text":"CUDA 13.0"' in page
         assert re.search(r">2026-10-\d\d</text>", page)
         assert 'class="mark"' in page
-        assert "from 1.001 us on 2026-10-01 to 1.050 us on 2026-10-30, 1 change of level" in page
+        assert "from 1.001 us (2026-10-01) to 1.050 us (2026-10-30), 1 change of level" in page
 
     def test_moments_that_are_none_give_a_plain_order(self):
         odd = series(f"odd {HOSTILE}", 1.05, seconds=False)
@@ -132,6 +132,26 @@ class TestHistory:
         assert 2 < len(ticks) <= 6
         assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", text) for _, text in ticks)
         assert day_ticks(0, 1e15) == []
+
+    @pytest.mark.parametrize("seconds", [7, 40, 200, 1000, 4000, 20_000, 90_000])
+    def test_ticks_within_a_day_are_told_apart(self, seconds):
+        ticks = day_ticks(1_790_000_000, 1_790_000_000 + seconds)
+        assert 2 < len(ticks) <= 7
+        assert len({text for _, text in ticks}) == len(ticks)
+
+    @pytest.mark.parametrize(
+        ("last", "begin", "end"),
+        [("2026-11-28T10:00:00", "2026-11-27", "2026-11-28"), ("2026-11-27T10:04:00", "2026-11-27 10:00", "10:04"),
+         ("2026-11-27T10:00:09", "2026-11-27 10:00:00", "10:00:09")],
+    )  # fmt: skip
+    def test_both_ends_of_a_history_are_as_exact_as_it_takes(self, last, begin, end):
+        one = series("one", 1, days=2)
+        points = [dataclasses.replace(point, created_utc=f"{when}+00:00")
+                  for point, when in zip(one.points, ("2026-11-27T10:00:00", last), strict=True)]  # fmt: skip
+        view = HistoryView("nightly", [dataclasses.replace(one, points=points)] * 2, 4)
+        page = render_page(Sources(histories=[view]))
+        assert f"({begin}) to " in page
+        assert re.search(rf">{end}</text>", page)
 
 
 class TestLinks:
@@ -155,7 +175,7 @@ class TestLinks:
             Sources(checks=[Check(CHECK_FORMAT, "0", "2026-11-27", "nightly", "results", [case])])
         )
         assert "<a " not in page
-        assert "<script>" not in page
+        assert "<script>" not in page.partition("<footer>")[0]
 
 
 class TestCheck:

@@ -72,6 +72,26 @@ def test_counters_are_shown(tmp_path):
     assert "1 launch did not end well" in text
 
 
+def test_where_accesses_go_is_drawn_without_what_nobody_counted(tmp_path):
+    counts = {"global_load_requests": 2_500_000, "global_load_bytes": 1 << 20, "global_load_sectors": 65_536,
+              "global_load_least_sectors": 32_768, "shared_atomic_requests": 7, "shared_atomic_bytes": 28,
+              "shared_atomic_wavefronts": 9, "shared_atomic_bank_conflicts": 2}  # fmt: skip
+    hostile = KernelCounters("<script>alert(1)</script>", 3, 4000, counts)
+    none = KernelCounters("none", 1, 5000, {"warp_instructions": 10})
+    result = dataclasses.replace(modelled(), counters=WindowCounters(none, [none, hostile]))
+    page = page_of(tmp_path, result)
+    (said,) = re.findall(r'aria-label="Accesses of ([^"]*)"', page)
+    assert said.endswith(
+        "global: 2.5 M loads, 1 MiB, 65,536 sectors, 50 % needed; shared: 7 atomics, 9 passes, 2 conflicts"
+    )
+    assert "<script>alert" not in page
+    text = checked(page).text
+    assert "all accesses of 3 launches" in text
+    assert "No cache is modelled" in text
+    one = dataclasses.replace(modelled(), counters=WindowCounters(none, [none]))
+    assert "Where its accesses go" not in page_of(tmp_path, one)
+
+
 def test_wrong_outputs_are_shown_with_their_first_places(tmp_path):
     place = OutputMismatch(4096, 0x1000, "0000803f", "0100803f", "", 1024, "f32", "1.0", "1.0000001")
     found = OutputDifference("out", 0, 8192, 8192, 12, [place])

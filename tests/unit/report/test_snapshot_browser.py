@@ -129,6 +129,62 @@ def test_zooming_and_panning_are_in_the_url_and_come_back_from_it(browser, page)
     assert browser.run(PIXELS.format("timeline")) == whole
 
 
+def seen(browser: Chromium) -> tuple[float, float]:
+    """From where to where the timeline shows, as the address says."""
+    browser.run("new Promise(done => setTimeout(done, 500))")
+    low, high = browser.run("new URLSearchParams(location.hash.slice(1)).get('t')").split(",")
+    return float(low), float(high)
+
+
+def place_of(browser: Chromium, selector: str) -> dict[str, float]:
+    found: dict[str, float] = browser.run(
+        f"document.querySelector('{selector}').getBoundingClientRect().toJSON()"
+    )
+    return found
+
+
+def test_the_mouse_zooms_pans_jumps_and_shows_all(browser, page):
+    browser.open(page, place="x=order&t=100,200")
+    box = place_of(browser, ".timeline canvas")
+    x, y = box["x"] + box["width"] * 0.5, box["y"] + 70
+    browser.wheel(x, y, -200)  # without the focus the page scrolls
+    assert seen(browser) == (100, 200)
+    browser.run(f"{STAGE}.focus()")
+    browser.wheel(x, y, -200)
+    low, high = seen(browser)
+    assert 100 < low < high < 200
+    browser.wheel(x, y, 200)
+    assert seen(browser) == pytest.approx((100, 200), abs=0.5)
+    browser.drag(x, y, x + 100, y)  # what is under the mouse goes with it
+    low, high = seen(browser)
+    assert high - low == pytest.approx(100, abs=0.5)
+    assert low < 95
+    browser.drag(
+        box["x"] + box["width"] - 4, box["y"] + 10, box["x"] + box["width"] - 3, box["y"] + 10
+    )  # the map
+    assert seen(browser)[1] == pytest.approx(417, abs=2)
+    browser.twice(x, y)
+    browser.run("new Promise(done => setTimeout(done, 500))")
+    assert "t=" not in browser.run("location.hash")
+
+
+def test_a_search_is_typed_and_gone_through_with_keys(browser, page):
+    browser.open(page, place="x=order")
+    press(browser, "/")
+    browser("Input.insertText", text="waitevent")
+    browser.run("new Promise(done => setTimeout(done, 300))")
+    assert browser.run("document.querySelector('.timeline .count').innerText") == "8 of 417 calls"
+    first = browser.run(TOLD)
+    browser.press("Enter")
+    browser.settle()
+    second = browser.run(TOLD)
+    assert "cuStreamWaitEvent" in second != first
+    browser.press("Escape")
+    browser.settle()
+    assert browser.run("document.querySelector('.timeline .count').innerText") == ""
+    assert browser.run(f"document.activeElement === {STAGE}")
+
+
 def test_a_search_counts_what_it_finds_and_goes_through_it(browser, page):
     browser.open(page, place="x=order")
     browser.run("const box = document.querySelector('[type=search]'); box.value = 'WaitEvent';"

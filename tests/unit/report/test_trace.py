@@ -52,6 +52,12 @@ def checked(trace: Trace) -> list[dict]:
     for spans in rows.values():  # those of one row may hold each other, but never overlap
         for (begin, duration), (following, _) in zip(spans, spans[1:], strict=False):
             assert begin + duration <= following + 0.0011
+    for event in events:  # an end of an arrow that is in no event is dropped by whoever draws it
+        if event["ph"] in "sf":
+            spans = rows[event["pid"], event["tid"]]
+            assert any(
+                begin - 0.0011 <= event["ts"] <= begin + duration + 0.0011 for begin, duration in spans
+            ), event
     flows = [event["id"] for event in events if event["ph"] in "sf"]
     assert all(flows.count(number) == 2 for number in flows)
     return events

@@ -1,4 +1,3 @@
-"use strict";
 // Hides rows that do not match; what was looked for is in the address, so that a link shows it again.
 const words = document.getElementById("words"), verdict = document.getElementById("verdict");
 const count = document.getElementById("count"), rows = [...document.querySelectorAll("tr[data-find]")];

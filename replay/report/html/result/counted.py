@@ -11,6 +11,7 @@ from replay.images.demangle import demangle
 from replay.report.html.charts import bar
 from replay.report.html.drawing import Drawing
 from replay.report.html.model import Section, Table
+from replay.report.html.result.memory import memory_part
 from replay.report.run.counters import SHOWN_KERNELS, counter_table, ratio
 from replay.results.run.timing import AccessCounters, KernelCounters, WindowCounters
 from replay.results.schema import RunResult
@@ -46,6 +47,7 @@ def counters_parts(result: RunResult, beside: Sequence[RunResult] = ()) -> Itera
         yield part
         return
     yield from _bounds(result, counters)
+    yield from memory_part(counters)
     yield from _accesses(counters)
     yield _counters(counters, of_other)
 
@@ -123,7 +125,7 @@ def _roofline(found: Roofline) -> tuple[str, Markup]:
         share = 100 * point.rate / found.roof(point.intensity)
         text = f"{shown(demangle(point.kernel), 40)}, {share:.3g} % of its roof"
         drawing.dot("a", x, y, text, 5)
-        drawing.text(x + 0.012 if x < 0.6 else x - 0.012, y + 4, text, "start" if x < 0.6 else "end", "label")
+        drawing.text(x + 0.02 if x < 0.6 else x - 0.02, y + 4, text, "start" if x < 0.6 else "end", "label")
     if found.modelled:
         limits = f"Limits and times of the CPU driver's cost model, at {found.clock_mhz:,.0f} MHz: modelled, of no GPU."
     else:

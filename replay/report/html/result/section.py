@@ -111,7 +111,7 @@ def _made_of(result: RunResult) -> Iterator[str]:
                 (kernel.shared_bytes, "bytes of shared memory"),
                 (kernel.local_bytes, "bytes of stack"),
             )
-            if value is not None
+            if value or (value is not None and what == "registers")
         ]
         if parts:
             yield f"{shown(demangle(kernel.name), 200)}: {', '.join(parts)}"

@@ -88,7 +88,7 @@ const Replay = (() => {
       made.paint();
     }
     new ResizeObserver(() => { if (Math.max(160, Math.floor(holder.clientWidth)) !== made.width) fit(); }).observe(holder);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { made.colours?.(); made.ask(); });
+    Theme.changed(() => { made.colours?.(); made.ask(); });
     made.fit = fit;
     return made;
   }
