@@ -120,7 +120,7 @@ Quiet = Annotated[
 
 # Options that say where a result goes, not how it is found -> whether a value follows
 _ABOUT_THE_OUTPUT = {
-    "-o": True, "--output": True, "--history": True, "--state": True, "--junit": True, "--logs": True,
+    "-o": True, "--output": True, "--history": True, "--state": True, "--junit": True, "--sarif": True, "--logs": True,
     "--save-outputs": True, "--open": False, "--json": False, "-q": False, "--quiet": False, "-v": False,
     "--verbose": False, "--github": False, "--save-all": False,
 }  # fmt: skip

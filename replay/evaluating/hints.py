@@ -24,7 +24,7 @@ _HINTS = {
     errors.FaultError.__name__: "Keep it inside of its buffers, and out of traps: compare its indices with the sizes "
     "that `replay ls SNAP memory` lists.",
     InterfaceMismatch.__name__: "Make it fit: {}.",
-    errors.ImageError.__name__: "Make it fit: {}.",
+    errors.ImageError.__name__: "Give another file: {}.",
     errors.UsageError.__name__: "Make it fit: {}.",
 }
 _WASTED_SECTORS, _CONFLICTS, _LANES, _MORE_WORK = 1.5, 0.5, 24.0, 1.05

@@ -1,8 +1,7 @@
 """`replay serve`: warm sessions of several snapshots on a Unix socket, and the client of it.
 
-Each message is its length (4 bytes, big endian) and a msgpack map. A request is
-`{"version": 1, "do": "run", "snapshot": NAME, "choices": {...}}`, `{"version": 1, "do": "evaluate", "snapshot": NAME,
-"candidate": FILE, "kernel": "", "choices": {...}}` or `{"version": 1, "do": "list"}`; an answer is
+A request is `{"version": 1, "do": "run", "snapshot": NAME, "choices": {...}}`, `{"version": 1, "do": "evaluate",
+"snapshot": NAME, "candidate": FILE, "kernel": "", "choices": {...}}` or `{"version": 1, "do": "list"}`; an answer is
 `{"version": 1, "result": {...}}` with the document of the command with --json, or `{"version": 1, "error": {...}}` with
 the fields of `replay.error/1`. Requests of all clients are carried out one after the other.
 """
@@ -16,20 +15,27 @@ import os
 import queue
 import socket
 import stat
-import struct
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgpack
-
-from replay import errors, interrupts
+from replay import interrupts
 from replay.errors import FileError, FormatError, LimitError, ReplayError, UsageError, VersionError
 from replay.library.evaluating import Evaluation
 from replay.library.found import Found
+from replay.library.messages import (
+    MAXIMUM_ANSWER_BYTES,
+    MAXIMUM_REQUEST_BYTES,
+    VERSION,
+    failure,
+    raised,
+    receive,
+    send,
+)
 from replay.library.options import RunChoices
 from replay.library.session import Session
+from replay.outputs.tolerance import AUTOMATIC, is_within, parse
 from replay.results.evaluation import Evaluated
 from replay.snapshot.schema import from_wire
 from replay.snapshot.windows import list_windows
@@ -39,13 +45,8 @@ from replay.variants.model import Variant
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-VERSION = 1
-MAXIMUM_REQUEST_BYTES = 1 << 20
-MAXIMUM_ANSWER_BYTES = 256 << 20
 MAXIMUM_CLIENTS = 32
-_LOOK_S = 0.1  # between looks at whether the client is still there
-_LENGTH = struct.Struct(">I")
-_NAMES = "surrogateescape"  # a name of a file may be no UTF-8
+_LOOK_S = 0.1  # between looks at whether the client is still there, or a signal has come
 # What a client may not say for the server's user: where files are written, that the worker is not confined, and what
 # would run before it is (`env` has LD_PRELOAD; a driver or an assembler by its path).
 _REFUSED = ("window", "save_outputs", "save_all", "logs", "profile", "shift", "env", "progress")
@@ -56,40 +57,49 @@ _Answer = queue.SimpleQueue[dict[str, Any]]
 _Job = tuple[dict[str, Any], _Answer, threading.Event]
 
 
-def send(connection: socket.socket, value: dict[str, Any]) -> None:
-    """One message."""
-    data = msgpack.packb(value, use_bin_type=True, unicode_errors=_NAMES)
-    connection.sendall(_LENGTH.pack(len(data)) + data)
+class _Floor:
+    """How little a server trusts, which no request goes below."""
 
+    def __init__(self, defaults: RunChoices) -> None:
+        self._untrusted = defaults.get("trust") is False
+        self._least_varied = defaults.get("vary_inputs") or int(self._untrusted)
+        self._has_tolerance = bool(self._least_varied) or "tolerance" in defaults
+        self._tolerance = parse(defaults.get("tolerance", AUTOMATIC))
 
-def receive(connection: socket.socket, limit: int) -> dict[str, Any] | None:
-    """The next message; None where the other side has gone. Raises FormatError, LimitError."""
-    head = _exactly(connection, _LENGTH.size)
-    if head is None:
-        return None
-    (length,) = _LENGTH.unpack(head)
-    if length > limit:
-        raise LimitError(f"a message of {length} bytes, at most {limit} are read")
-    data = _exactly(connection, length)
-    if data is None:
-        return None
-    try:
-        value = msgpack.unpackb(data, raw=False, strict_map_key=True, unicode_errors=_NAMES)
-    except (ValueError, RecursionError, msgpack.exceptions.ExtraData) as error:
-        raise FormatError(f"no msgpack: {error}") from None
-    if not isinstance(value, dict):
-        raise FormatError("a message is a map")
-    return value
-
-
-def _exactly(connection: socket.socket, length: int) -> bytes | None:
-    data = bytearray()
-    while len(data) < length:
-        piece = connection.recv(min(1 << 20, length - len(data)))
-        if not piece:
-            return None
-        data += piece
-    return bytes(data)
+    def check(self, choices: dict[str, Any], is_candidate: bool) -> None:
+        """Raises UsageError where a client may not say this."""
+        for choice in (*_REFUSED, *(("dtypes",) if self._has_tolerance else ())):
+            if choice in choices:
+                raise UsageError("is no choice of a client", where=choice)
+        # It may only say that it trusts nobody; a candidate of its own, which stays confined, is its own affair.
+        own = is_candidate and choices.get("trust", False) is None and not self._untrusted
+        if choices.get("trust", False) is not False and not own:
+            raise UsageError("is no choice of a client", where="trust", next="leave it out, or say false")
+        least = self._least_varied
+        given = choices.get("vary_inputs", least)
+        if least and not (isinstance(given, int) and given >= least):
+            raise UsageError(
+                f"at least {number(least, 'other input')} {'is' if least == 1 else 'are'} tried here",
+                where="vary_inputs",
+                next="leave it out",
+            )
+        tolerance = choices.get("tolerance")
+        if (
+            self._has_tolerance
+            and isinstance(tolerance, str)
+            and not is_within(parse(tolerance), self._tolerance)
+        ):
+            raise UsageError(
+                f"outputs may be off by {self._tolerance or 'what `auto` allows'} at most here",
+                where="tolerance",
+                next="leave it out, or say less",
+            )
+        for choice in _NO_PATH:
+            said = str(choices.get(choice, ""))
+            if os.sep in said or os.path.exists(said):
+                raise UsageError(
+                    "a client names no file that is executed", where=choice, next="give a name or version"
+                )
 
 
 class Server:
@@ -111,8 +121,7 @@ class Server:
                     raise UsageError("two snapshots have this name", where=name, next="rename one of them")
                 chosen: RunChoices = {**defaults, "window": window}
                 self.sessions[name] = Session(path, **chosen)
-        untrusted = defaults.get("trust") is False
-        self._least_trust = untrusted, defaults.get("vary_inputs") or int(untrusted)
+        self._floor = _Floor(defaults)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._clients = threading.BoundedSemaphore(MAXIMUM_CLIENTS)
         self._listener = _listening(at)
@@ -122,16 +131,21 @@ class Server:
         """Answer clients until `close` is called. The thread that calls this carries out all requests, one after the
         other: processes that it starts end with it."""
         threading.Thread(target=self._accept, daemon=True).start()
-        while (job := self._jobs.get()) is not None:
+        while (job := self._next()) is not None:
             request, answer, left = job
             try:
                 with interrupts.cancellable(left.is_set):
                     interrupts.check_cancelled()
                     answer.put({"version": VERSION, "result": self._done(request)})
             except ReplayError as error:
-                answer.put(_failure(error))
+                answer.put(failure(error))
             except Exception as error:
-                answer.put(_failure(ReplayError(f"defect in replay: {type(error).__name__}: {error}")))
+                answer.put(failure(ReplayError(f"defect in replay: {type(error).__name__}: {error}")))
+
+    def _next(self) -> _Job | None:
+        while True:  # a signal that comes just before a wait without an end would be seen after it
+            with contextlib.suppress(queue.Empty):
+                return self._jobs.get(timeout=_LOOK_S)
 
     def _accept(self) -> None:
         while True:
@@ -144,7 +158,7 @@ class Server:
             else:
                 with connection, contextlib.suppress(OSError):
                     what = f"{MAXIMUM_CLIENTS} clients are connected, no more are served at a time"
-                    send(connection, _failure(LimitError(what, next="try again when one has ended")))
+                    send(connection, failure(LimitError(what, next="try again when one has ended")))
 
     def close(self) -> None:
         """End all sessions, and remove the socket."""
@@ -171,7 +185,7 @@ class Server:
                     try:
                         request = receive(connection, MAXIMUM_REQUEST_BYTES)
                     except FormatError as error:  # what follows cannot be told apart any more
-                        send(connection, _failure(error))
+                        send(connection, failure(error))
                         return
                     if request is None:
                         return
@@ -203,27 +217,7 @@ class Server:
             )
         if not isinstance(choices, dict):
             raise UsageError("choices are a map")
-        for choice in _REFUSED:
-            if choice in choices:
-                raise UsageError("is no choice of a client", where=choice)
-        # It may only say that it trusts nobody; a candidate of its own, which stays confined, is its own affair.
-        untrusted, least = self._least_trust
-        own = request["do"] == "evaluate" and choices.get("trust", False) is None and not untrusted
-        if choices.get("trust", False) is not False and not own:
-            raise UsageError("is no choice of a client", where="trust", next="leave it out, or say false")
-        given = choices.get("vary_inputs", least)
-        if least and not (isinstance(given, int) and given >= least):
-            raise UsageError(
-                f"at least {number(least, 'other input')} {'is' if least == 1 else 'are'} tried here",
-                where="vary_inputs",
-                next="leave it out",
-            )
-        for choice in _NO_PATH:
-            given = str(choices.get(choice, ""))
-            if os.sep in given or os.path.exists(given):
-                raise UsageError(
-                    "a client names no file that is executed", where=choice, next="give a name or version"
-                )
+        self._floor.check(choices, request["do"] == "evaluate")
         session = self.sessions[name]
         found: Found[Any]
         try:
@@ -289,12 +283,6 @@ def _identity(at: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _failure(error: ReplayError) -> dict[str, Any]:
-    fields = {"exit_code": int(error.exit_code), "kind": type(error).__name__, "what": error.what,
-              "where": error.where, "next": error.next, "details": error.details}  # fmt: skip
-    return {"version": VERSION, "error": fields}
-
-
 class Client:
     """A connection to `replay serve` at the socket `at`: `Client(path).run("x.rsnap", swap={"attn": "new.cu"})`.
 
@@ -336,13 +324,8 @@ class Client:
             raise FileError.of(error, "the connection to the server") from None
         if answer is None:
             raise FileError("the server has ended", where="the connection to the server")
-        if "error" in answer:
-            fields = answer["error"]
-            kind = getattr(errors, str(fields["kind"]), ReplayError)
-            kind = kind if isinstance(kind, type) and issubclass(kind, ReplayError) else ReplayError
-            raised = kind(fields["what"], where=fields["where"], next=fields["next"])
-            raised.details = str(fields.get("details", ""))
-            raise raised
+        if "result" not in answer:
+            raise raised(answer.get("error"))
         return answer["result"]
 
     def close(self) -> None:

@@ -77,6 +77,15 @@ def largest_of(tolerances: Iterable[Tolerance | None]) -> Tolerance | None:
     )
 
 
+def is_within(asked: Tolerance | None, most: Tolerance | None) -> bool:
+    """Whether nothing matches under `asked` that does not under `most`. None: `auto`."""
+    if asked is None or asked.bitwise:
+        return asked is not None or most is None
+    return most is not None and (
+        asked.ulp <= most.ulp and asked.relative <= most.relative and asked.absolute <= most.absolute
+    )
+
+
 def parse(text: str) -> Tolerance | None:
     """What `--tolerance` says: `4ulp`, `1e-5` (relative), `abs=1e-7`, several with commas, `bitwise`; None for `auto`.
 

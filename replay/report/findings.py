@@ -9,10 +9,13 @@ from replay.results.findings import FindingSide, MemoryCheck, MemoryFinding
 from replay.text import Screen, heading, number, shown
 
 MOST_SHOWN = 10
-_WORDS = {
+WORDS = {
     "write_after_write": "two writes without a barrier between them",
     "read_after_write": "a read of what another thread wrote, without a barrier between them",
     "write_after_read": "a write over what another thread read, without a barrier between them",
+    "divergent_barrier": "a barrier that only a part of the warp reaches, where the warp has to come together",
+    "outside_its_mask": "a thread takes part in what its own mask does not name it for",
+    "masks_differ": "threads name each other by masks that are not equal",
 }
 
 
@@ -44,17 +47,16 @@ def render_check(found: MemoryCheck, screen: Screen) -> str:
 
 
 def _finding(item: MemoryFinding) -> Iterator[str]:
-    what = _WORDS.get(item.kind, item.kind)
+    what = WORDS.get(item.kind, item.kind)
     if item.same_value:
         what += ", of the same value: no fault by itself"
-    elif item.one_warp:
+    elif item.one_warp and item.second is not None:
         what += " (both of one warp: a __syncwarp is missing)"
     times = "" if item.count == 1 else f", {item.count:,} times"
     launches = "" if item.launches == 1 else f" in {item.launches:,} launches"
     yield f"{item.check}: {what}{times}{launches}"
-    place = f"{_variable(item.variable)} + {item.offset}" if item.variable else f"offset {item.offset}"
-    yield f"  kernel  {shown(item.kernel)}, {item.bytes} bytes of {item.space} memory at {shown(place)}"
-    for name, side in (("first", item.first), ("then", item.second)):
+    yield f"  kernel  {shown(item.kernel)}" + (f", {memory_of(item)}" if item.space else "")
+    for name, side in zip(("first", "then") if item.second else ("where",), item.sides, strict=True):
         yield f"  {name:7} {_place(side)}, block ({_triple(side.block)}), thread ({_triple(side.thread)})"
         yield f"          {shown(' '.join(side.instruction.split()))}"
 
@@ -65,9 +67,16 @@ def render_brief(found: MemoryCheck) -> str:
     for failed in found.failed:
         lines.append(f"{failed.status.replace('_', ' ')}: {shown(' '.join(failed.message.split()))}")
     for item in (item for item in found.findings if item.is_fault):
-        first, second = (f"{_place(side)}" for side in (item.first, item.second))
-        lines.append(f"{item.check} in {shown(item.kernel)}: nothing orders {first} and {second}")
+        places = " and ".join(map(_place, item.sides))
+        what = f"nothing orders {places}" if item.second else f"{WORDS.get(item.kind, item.kind)}: {places}"
+        lines.append(f"{item.check} in {shown(item.kernel)}: {what}")
     return "\n".join(lines)
+
+
+def memory_of(item: MemoryFinding) -> str:
+    """What the second side touches."""
+    place = f"{_variable(item.variable)} + {item.offset}" if item.variable else f"offset {item.offset}"
+    return f"{item.bytes} bytes of {item.space} memory at {shown(place)}"
 
 
 def _variable(name: str) -> str:

@@ -24,11 +24,12 @@ class FindingSide:
 
 @dataclass(frozen=True)
 class MemoryFinding:
-    """Equal findings, at one pair of places in the code. check: race. kind: write_after_write, read_after_write or
-    write_after_read, in the order of this replay. launches: in how many launches of the kernel; count: by how many
-    accesses of a thread. same_value: both wrote the same, which is no fault by itself. one_warp: both threads are of
-    one warp, so that a `__syncwarp` is missing. space: shared. variable: that holds the address, "" for none; offset:
-    in it; bytes: that the second side touches. first, second: an example."""
+    """Equal findings, at one place or pair of places in the code. check: race or sync. kind, of a race:
+    write_after_write, read_after_write or write_after_read, in the order of this replay; of sync: divergent_barrier,
+    outside_its_mask or masks_differ. launches: in how many launches of the kernel; count: by how many threads, each
+    time. same_value: both wrote the same, which is no fault by itself. one_warp: both threads are of one warp, so that
+    a `__syncwarp` is missing. space: shared, "" where no memory is touched. variable: that holds the address, "" for
+    none; offset: in it; bytes: that the second side touches. first, second: an example; second is null for sync."""
 
     check: str
     kind: str
@@ -42,7 +43,12 @@ class MemoryFinding:
     count: int
     launches: int
     first: FindingSide
-    second: FindingSide
+    second: FindingSide | None = None
+
+    @property
+    def sides(self) -> list[FindingSide]:
+        """Those there are, in the order of this replay."""
+        return [self.first] if self.second is None else [self.first, self.second]
 
     @property
     def is_fault(self) -> bool:

@@ -15,7 +15,7 @@ from replay.results.findings import FailedLaunch, MemoryCheck, MemoryFinding, Un
 from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.schema import from_wire
 
-CHECKS = ("race",)
+CHECKS = ("race", "sync")
 SETTING = "REPLAY_EMULATOR_CHECKS"
 FILE_SETTING = "REPLAY_EMULATOR_FINDINGS"
 SCHEMA = "replay.emulator.findings/1"
@@ -76,7 +76,7 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
         kernel = launch["kernel"]
         kernels[kernel] = kernels.get(kernel, 0) + 1
         for item in launch["findings"]:
-            sides = [_place(item[side]) for side in ("first", "second")]
+            sides = [_place(item[side]) for side in ("first", "second") if item[side]]
             key = (kernel, item["check"], item["kind"], item["same_value"], item["one_warp"], *sides)
             kept = findings.setdefault(key, {**item, "kernel": kernel, "launches": 0, "count": 0})
             kept["launches"] += seen.get(key) != number

@@ -287,7 +287,9 @@ class WorkerProcess:
         return HangError(
             f"the worker made no progress for {self.timeout_s:g} s while {self._stage}, and was killed",
             where=self.request["snapshot"],
-            next="a kernel may wait for something that is not in the snapshot; --timeout allows more time",
+            next="a kernel may wait for something that is not in the snapshot"
+            + (", or the variant may not end" if self.request.get("variant") else "")
+            + "; --timeout allows more time",
         )
 
     def _too_large(self, held: int, limit: int) -> WorkerError:

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from program import Program, all_programs  # noqa: E402
 
 from replay import drivers, stacks  # noqa: E402
+from replay.run.findings import CHECKS, read_findings  # noqa: E402
 
 PROGRAMS = all_programs()
 TIMEOUT_S = 100
@@ -73,13 +74,17 @@ def both(program: Program):
 
 
 @pytest.mark.parametrize(("command", "program"), [both(item) for item in PROGRAMS], indirect=["command"])
-def test_program_runs(command, program, emulator_dir, tmp_path):
-    words = environment(program, emulator_dir)
+def test_program_runs_and_nothing_is_found_in_it(command, program, emulator_dir, tmp_path):
+    """The kernels are right, so that whatever a check finds is a fault of the check."""
+    found = tmp_path / "findings"
+    checks = {"REPLAY_EMULATOR_CHECKS": ",".join(CHECKS), "REPLAY_EMULATOR_FINDINGS": str(found)}
+    words = environment(program, emulator_dir) | checks
     done = told(
         subprocess.run(command, cwd=tmp_path, env=words, capture_output=True, text=True, timeout=TIMEOUT_S)
     )
     assert done.returncode == program.status
     assert program.status or done.stdout.splitlines()[-1:] == ["ok"]
+    assert [item for item in read_findings(found).findings if item.is_fault] == []
 
 
 @pytest.mark.parametrize(("command", "program"), [both(item) for item in PROGRAMS], indirect=["command"])

@@ -37,7 +37,7 @@ std::string written(const Finding &found) {
          field("offset", std::to_string(found.offset)) + field("bytes", std::to_string(found.bytes)) +
          field("same_value", truth(found.same_value)) + field("one_warp", truth(found.one_warp)) +
          field("count", std::to_string(found.count)) + field("first", written(found.first)) +
-         "\"second\":" + written(found.second) + "}";
+         "\"second\":" + (has_two_sides(found.kind) ? written(found.second) : "null") + "}";
 }
 
 std::string place(const Side &side) {
@@ -47,12 +47,15 @@ std::string place(const Side &side) {
 }
 
 void tell_finding(const std::string &kernel, const Finding &found) {
-  tell(std::string(check_names[static_cast<size_t>(found.check)]) + ": " +
-       finding_kind_names[static_cast<size_t>(found.kind)] +
-       (found.same_value ? " (of the same value)" : "") + " of " + std::to_string(found.bytes) +
-       " bytes of " + found.space + " memory at " + (found.variable.empty() ? "" : found.variable + " + ") +
-       std::to_string(found.offset) + ", " + std::to_string(found.count) + " times\n  in kernel " + kernel +
-       "\n  first  " + place(found.first) + "\n  second " + place(found.second));
+  std::string what = std::string(check_names[static_cast<size_t>(found.check)]) + ": " +
+                     finding_kind_names[static_cast<size_t>(found.kind)];
+  if (!found.space.empty())
+    what += (found.same_value ? " (of the same value)" : "") + (" of " + std::to_string(found.bytes)) +
+            " bytes of " + found.space + " memory at " +
+            (found.variable.empty() ? "" : found.variable + " + ") + std::to_string(found.offset);
+  what += ", " + std::to_string(found.count) + " times\n  in kernel " + kernel + "\n  first  " +
+          place(found.first);
+  tell(what + (has_two_sides(found.kind) ? "\n  second " + place(found.second) : ""));
 }
 
 } // namespace

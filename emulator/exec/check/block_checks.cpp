@@ -1,5 +1,7 @@
 #include "exec/check/block_checks.hpp"
 
+#include "exec/check/findings.hpp"
+
 namespace emulator {
 
 std::vector<Unchecked> unchecked(const Launch &launch) {
@@ -16,21 +18,57 @@ std::vector<Unchecked> unchecked(const Launch &launch) {
 }
 
 std::unique_ptr<BlockChecks> BlockChecks::create(const Launch &launch, uint64_t base, uint64_t bytes) {
-  if (!(launch.request->checks & bit_of(Check::race)) || bytes == 0 || !unchecked(launch).empty())
-    return nullptr;
   auto checks = std::make_unique<BlockChecks>();
-  checks->clocks_.prepare(launch.threads_per_block);
-  checks->races_.prepare(launch, base, bytes, checks->clocks_);
-  return checks;
+  checks->looks_at_lanes_ = launch.request->checks & bit_of(Check::sync);
+  checks->looks_for_races_ =
+      launch.request->checks & bit_of(Check::race) && bytes != 0 && unchecked(launch).empty();
+  if (checks->looks_for_races_) {
+    checks->clocks_.prepare(launch.threads_per_block);
+    checks->races_.prepare(launch, base, bytes, checks->clocks_);
+  }
+  return checks->looks_for_races_ || checks->looks_at_lanes_ ? std::move(checks) : nullptr;
 }
 
 void BlockChecks::start(uint64_t block) {
+  block_ = block;
+  if (!looks_for_races_)
+    return;
   clocks_.begin_block();
   races_.start(block);
 }
 
+void BlockChecks::report(Warp &w, const Instruction *i, FindingKind kind, uint32_t lanes) {
+  uint32_t place = static_cast<uint32_t>(i - w.program->code.data()),
+           thread = w.index * lanes_per_warp + first_lane(lanes);
+  note(w.worker->found, {Check::sync, kind, place, place, false, true},
+       {block_, thread, thread, 0, 0, count_lanes(lanes)});
+}
+
+void BlockChecks::reach(Warp &w, const Instruction *i) {
+  if (looks_at_lanes_ && i->is_aligned && w.active != w.live)
+    report(w, i, FindingKind::divergent_barrier, w.active);
+}
+
+void BlockChecks::join(Warp &w, const Instruction *i, const uint32_t *masks) {
+  if (!looks_at_lanes_)
+    return;
+  uint32_t outside = 0, differ = 0;
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
+    uint32_t l = first_lane(lanes), one = uint32_t{1} << l;
+    outside |= masks[l] & one ? 0 : one;
+    for (uint32_t named = masks[l] & w.active; named; named &= named - 1)
+      differ |= masks[first_lane(named)] == masks[l] ? 0 : one;
+  }
+  if (outside)
+    report(w, i, FindingKind::outside_its_mask, outside);
+  if (differ &= ~outside)
+    report(w, i, FindingKind::masks_differ, differ);
+}
+
 void BlockChecks::access(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,
                          uint32_t bytes, AccessKind kind) {
+  if (!looks_for_races_)
+    return;
   const bool reads = kind != AccessKind::store, writes = kind != AccessKind::load;
   const bool strong = kind == AccessKind::atomic || i->order != 0;
   for (uint32_t rest = strong && reads ? lanes : 0; rest; rest &= rest - 1)
@@ -42,11 +80,13 @@ void BlockChecks::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
 }
 
 void BlockChecks::fence(const Warp &w) {
-  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1)
+  for (uint32_t lanes = looks_for_races_ ? w.active : 0; lanes; lanes &= lanes - 1)
     clocks_.fence(w.index * lanes_per_warp + first_lane(lanes));
 }
 
 void BlockChecks::complete(const std::vector<Warp> &warps, uint32_t id, bool of_all) {
+  if (!looks_for_races_)
+    return;
   if (of_all) {
     clocks_.begin_phase();
     return;

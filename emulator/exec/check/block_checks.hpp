@@ -14,17 +14,31 @@ public:
                                              uint64_t shared_bytes);
 
   void start(uint64_t block);
+  // The active lanes come to a barrier.
+  void reach(Warp &warp, const Instruction *i);
+  // The active lanes go on together from an operation of lanes; masks: what each names.
+  void join(Warp &warp, const Instruction *i, const uint32_t *masks);
   void access(Warp &warp, const Instruction *i, uint32_t lanes, const uint64_t *addresses, uint32_t bytes,
               AccessKind kind);
   void fence(const Warp &warp);
-  void warp_barrier(const Warp &warp, uint32_t lanes) { clocks_.join_lanes(warp.index, lanes); }
+  void warp_barrier(const Warp &warp, uint32_t lanes) {
+    if (looks_for_races_)
+      clocks_.join_lanes(warp.index, lanes);
+  }
   // The active lanes arrive at barrier `id`, and do not wait there.
-  void arrive(const Warp &warp, uint32_t id) { clocks_.arrive(id, warp.index, warp.active); }
+  void arrive(const Warp &warp, uint32_t id) {
+    if (looks_for_races_)
+      clocks_.arrive(id, warp.index, warp.active);
+  }
   // The barrier is complete: who waits at it has arrived, and goes on. `of_all`: these are all threads there
   // are.
   void complete(const std::vector<Warp> &warps, uint32_t id, bool of_all);
 
 private:
+  void report(Warp &warp, const Instruction *i, FindingKind kind, uint32_t lanes);
+
+  bool looks_for_races_ = false, looks_at_lanes_ = false;
+  uint64_t block_ = 0;
   Clocks clocks_;
   SharedRaces races_;
 };

@@ -82,11 +82,13 @@ std::vector<Finding> named(const FoundPlaces &found, const Launch &launch) {
     one.second = side(launch, second, example.block, example.second_thread);
     one.same_value = same_value;
     one.one_warp = one_warp;
-    one.space = "shared";
-    one.offset = example.offset;
-    one.variable = variable_at(*launch.program, one.offset);
-    one.bytes = example.bytes;
     one.count = example.count;
+    if (check == Check::race) {
+      one.space = "shared";
+      one.offset = example.offset;
+      one.variable = variable_at(*launch.program, one.offset);
+      one.bytes = example.bytes;
+    }
     all.push_back(std::move(one));
   }
   return all;

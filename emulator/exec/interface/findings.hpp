@@ -8,12 +8,22 @@
 
 namespace emulator {
 
-enum class Check : uint8_t { race };
-constexpr const char *check_names[] = {"race"};
+enum class Check : uint8_t { race, sync };
+constexpr const char *check_names[] = {"race", "sync"};
 constexpr uint32_t bit_of(Check check) { return uint32_t{1} << static_cast<uint32_t>(check); }
 
-enum class FindingKind : uint8_t { write_after_write, read_after_write, write_after_read };
-constexpr const char *finding_kind_names[] = {"write_after_write", "read_after_write", "write_after_read"};
+// Those of a race have two sides, those after them one.
+enum class FindingKind : uint8_t {
+  write_after_write,
+  read_after_write,
+  write_after_read,
+  divergent_barrier, // only a part of the warp reaches a barrier that the warp has to reach together
+  outside_its_mask,  // a lane takes part in an operation whose mask, as it gives it, does not name it
+  masks_differ,      // two lanes name each other, and others, by masks that are not equal
+};
+constexpr const char *finding_kind_names[] = {"write_after_write", "read_after_write", "write_after_read",
+                                              "divergent_barrier", "outside_its_mask", "masks_differ"};
+constexpr bool has_two_sides(FindingKind kind) { return kind <= FindingKind::write_after_read; }
 
 // Of one launch: more would say nothing new, for each has its own two places in the code.
 constexpr size_t most_findings = 256;
@@ -33,12 +43,12 @@ struct Side {
 struct Finding {
   Check check = Check::race;
   FindingKind kind = FindingKind::write_after_write;
-  Side first, second;      // in the order in which this driver ran them
+  Side first, second;      // in the order in which this driver ran them; equal if there is one
   bool same_value = false; // both wrote the same
   bool one_warp = false;   // both threads are of one warp
-  std::string space;
-  std::string variable; // in shared memory, empty where none is declared
-  uint64_t offset = 0;  // in the variable, or in the space
+  std::string space;       // empty where no memory is touched
+  std::string variable;    // in shared memory, empty where none is declared
+  uint64_t offset = 0;     // in the variable, or in the space
   uint32_t bytes = 0;
   uint64_t count = 0; // of accesses by one thread
 };

@@ -179,7 +179,7 @@ void Lowering::barrier(Opcode &opcode) {
   }
   skip_unless_guarded();
   opcode.remove("cta");
-  opcode.remove("aligned");
+  bool aligned = opcode.remove("aligned") || opcode.mnemonic == "bar";
   BarrierKind kind = BarrierKind::sync;
   size_t id = 0;
   bool reduces = opcode.remove("red");
@@ -206,6 +206,7 @@ void Lowering::barrier(Opcode &opcode) {
   lowered.accounts = true;
   lowered.counted = 1;
   lowered.instruction.immediate = static_cast<int64_t>(kind);
+  lowered.instruction.is_aligned = aligned;
   refer(lowered, Field::a, number, false);
   if (counted)
     refer(lowered, Field::b, threads, false);

@@ -33,6 +33,12 @@ inline bool all_are_here(const Warp &w, const u32 *masks) {
   return true;
 }
 
+// What the active lanes name, once they go on together.
+inline void note_masks(Warp &w, const Instruction *i, const u32 *masks) {
+  if (w.block->checks) [[unlikely]]
+    w.block->checks->join(w, i, masks);
+}
+
 // Calls `then` with w.active, and with the members, being one set of lanes that name each other, for each
 // such set. When not all of them are complete, the sets part: each waits for its own members and for no
 // other.
@@ -41,6 +47,7 @@ const Instruction *for_each_set(Warp &w, const Instruction *i, const u32 *masks,
   u32 named = masks[first_lane(w.active)];
   if (w.active & ~named) { // else the first lane names all of them, so they agree
     if (all_are_here(w, masks)) {
+      note_masks(w, i, masks);
       u32 group = w.active;
       for (u32 rest = group; rest; rest &= ~w.active) {
         w.active = lanes_that_agree(masks, rest);
@@ -56,6 +63,7 @@ const Instruction *for_each_set(Warp &w, const Instruction *i, const u32 *masks,
   }
   if (must_wait(w, named))
     return w.wait_for_lanes(i, named);
+  note_masks(w, i, masks);
   u32 members = named & w.active;
   then(members ? members : w.active);
   return i + 1;
@@ -109,6 +117,8 @@ template <Shuffle Mode> const Instruction *shuffle(Warp &w, const Instruction *i
   // No set reads of another, so all can go at once.
   if (i->extra != no_offset && !all_are_here(w, w.row<u32>(i->extra)))
     return for_each_set(w, i, w.row<u32>(i->extra), [&](u32) { shuffle_active<Mode>(w, i); });
+  if (i->extra != no_offset)
+    note_masks(w, i, w.row<u32>(i->extra));
   shuffle_active<Mode>(w, i);
   return i + 1;
 }

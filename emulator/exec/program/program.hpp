@@ -54,6 +54,7 @@ struct Instruction {
   bool is_carried_on = false; // a sum of products: the next instructions add to it, and nothing else reads it
   uint8_t order = 0;          // of a load, store or atomic operation: bits of Order
   uint8_t lane_bytes = 0;     // of a store: of each lane in the rows that it stores; else 0
+  bool is_aligned = false;    // a barrier that a warp has to reach together
 };
 
 // A strong operation, and whether it releases (PTX ISA, memory consistency model).

@@ -210,12 +210,14 @@ class Verifier:
             if failure.code in STICKY_RESULTS and self._expects_a_fault():
                 outcome.fault = self._fault(failure.code)
                 return outcome
+            varied = "without the variant; replay without it to see that the rest does"
             raise DriverFailure(
                 failure.function,
                 failure.code,
                 failure.name,
                 where="after the last call of the window",
-                next="in the application the window ended well; `replay info` shows what the capture lacks",
+                next="in the application the window ended well"
+                + (f", {varied}" if self._program.varied else "; `replay info` shows what the capture lacks"),
             ) from None
         self._contents.watch(())
         if dropped:

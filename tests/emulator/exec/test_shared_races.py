@@ -28,11 +28,11 @@ MIRRORED = {
 Launches = dict[str, dict[str, Any]]
 
 
-def checked(fresh: Fresh, folder: Path, script: str, **settings: str) -> Launches:
+def checked(fresh: Fresh, folder: Path, script: str, checks: str = "race", **settings: str) -> Launches:
     """What is found in each launch of the script, by kernel."""
     file = folder / "findings"
     file.unlink(missing_ok=True)
-    fresh(script, CHECKS="race", FINDINGS=str(file), **settings)
+    fresh(script, CHECKS=checks, FINDINGS=str(file), **settings)
     return {item["kernel"]: item for item in map(json.loads, file.read_text().splitlines())}
 
 

@@ -12,6 +12,34 @@ from replay.errors import ExitCode
 
 from ..conftest import PROGRAMS
 
+HALVES = """
+from cuda.bindings import driver
+text = b'''.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry halves()
+{
+.reg .b32 %r<4>; .reg .pred %p1;
+mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 16; setp.ne.u32 %p1, %r2, 0;
+@%p1 bra OTHER;
+bar.sync 0;
+bra END;
+OTHER:
+bar.sync 0;
+END:
+ret;
+}
+'''
+def do(result):
+    assert result[0] == 0, result
+    return result[1] if len(result) > 1 else None
+do(driver.cuInit(0))
+do(driver.cuCtxSetCurrent(do(driver.cuDevicePrimaryCtxRetain(do(driver.cuDeviceGet(0))))))
+kernel = do(driver.cuModuleGetFunction(do(driver.cuModuleLoadData(text)), b"halves"))
+do(driver.cuLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, 0, 0, 0))
+do(driver.cuCtxSynchronize())
+"""
+
 pytestmark = pytest.mark.skipif(
     os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator",
     reason="only the CPU driver looks for races",
@@ -29,7 +57,7 @@ def racing(replay):
 def test_outputs_match_and_the_race_is_found(replay, racing, started_workers):
     assert "outputs match" in replay.run(racing).stdout
     done = replay("check-memory", racing, status=ExitCode.GATE_FAILED)
-    assert "1 fault found in 2 launches checked for race" in done.stdout
+    assert "1 fault found in 2 launches checked for race, sync" in done.stdout
     assert "warp_sums + 0" in done.stdout
     assert "first   missing_barrier.cu:14 (PTX line 82), block (0,0,0), thread (31,0,0)" in done.stdout
     assert "outputs of this replay: match" in done.stdout
@@ -50,6 +78,34 @@ def test_the_document_has_both_sides(replay, racing):
     assert (finding["first"]["line"], finding["second"]["line"]) == (14, 17)
     assert found["kernels"] == {"running_sums": 2}
     assert found["verification"]["verdict"] == "match"
+
+
+def test_sarif_has_the_places_and_what_was_left_out(replay, racing):
+    replay("check-memory", racing, "--sarif", "x.sarif", status=ExitCode.GATE_FAILED)
+    (run,) = json.loads((replay.folder / "x.sarif").read_text())["runs"]
+    (result,) = run["results"]
+    assert (result["ruleId"], result["level"]) == ("race/read_after_write", "error")
+    places = [*result["locations"], *result["relatedLocations"]]
+    assert [place["physicalLocation"]["artifactLocation"]["uri"] for place in places] == [
+        "missing_barrier.cu"
+    ] * 2
+    assert [place["physicalLocation"]["region"]["startLine"] for place in places] == [17, 14]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["race/read_after_write"]
+
+
+def test_a_barrier_in_half_a_warp_is_found_by_a_command(replay, tmp_path):
+    application = tmp_path / "halves.py"
+    application.write_text(HALVES)
+    replay.capture("--all", application=[sys.executable, str(application)])
+    done = replay("check-memory", "x.rsnap", status=ExitCode.GATE_FAILED)
+    assert "sync: a barrier that only a part of the warp reaches" in done.stdout
+    assert "  where   PTX line 9, block (0,0,0), thread (0,0,0)\n          bar.sync 0;" in done.stdout
+    brief = replay("check-memory", "x.rsnap", "-q", "--sarif", "x.sarif", status=ExitCode.GATE_FAILED).stdout
+    assert "sync in halves: a barrier that only a part of the warp reaches" in brief
+    (run,) = json.loads((replay.folder / "x.sarif").read_text())["runs"]
+    assert {result["ruleId"] for result in run["results"]} == {"sync/divergent_barrier"}
+    assert run["results"][0]["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "halves"
+    assert "nothing found" in replay("check-memory", "x.rsnap", "--checks", "race").stdout
 
 
 @pytest.mark.parametrize("sample", ["reduce", "matmul_tiled", "inplace_scan"])

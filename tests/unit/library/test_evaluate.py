@@ -155,8 +155,8 @@ def test_a_wrong_one_says_where_and_is_not_timed(judge) -> None:  # type: ignore
         (TRAP, "FaultError", "CUDA_ERROR", "out of traps"),
         (FOR_EVER, "HangError", "no progress for 2 s", "Make it end"),
         (TWO, "UsageError", "none of the kernels", "Make it fit: say which, as KERNEL="),
-        ("int main() { return 0; }", "ImageError", "no cubin, PTX", "Make it fit: compile with"),
-        ("", "ImageError", "no cubin, PTX", "Make it fit: compile with"),
+        ("int main() { return 0; }", "ImageError", "no cubin, PTX", "Give another file: compile with"),
+        ("", "ImageError", "no cubin, PTX", "Give another file: compile with"),
     ],
     ids=["broken", "fault", "trap", "for-ever", "other-names", "no-image", "empty"],
 )
@@ -177,6 +177,31 @@ def children() -> list[str]:
     return subprocess.run(
         ["pgrep", "-P", str(os.getpid())], capture_output=True, text=True, check=False
     ).stdout.split()[:-1]
+
+
+def test_a_python_file_is_not_executed_and_its_ptx_is_wanted(
+    increment_snapshot: Path, emulator: str, candidate
+) -> None:  # type: ignore[no-untyped-def]
+    snapshot = replay.open(increment_snapshot)
+    source = candidate("raise SystemExit(1)\n", "kernel.py")
+    found = snapshot.evaluate(source, driver=emulator)
+    assert found.verdict == "FAILED"
+    assert "a .py is not executed: save its kernel's PTX" in found.hint
+    with pytest.raises(replay.errors.ImageError) as caught:
+        snapshot.run(swap={"increment": source}, driver=emulator)
+    assert "inspect_asm" in str(caught.value.next)
+
+
+def test_ptx_that_numba_made_is_a_candidate(increment_snapshot: Path, emulator: str, candidate) -> None:  # type: ignore[no-untyped-def]
+    cuda = pytest.importorskip("numba.cuda")
+    from numba import types
+
+    def plus_one(a):  # type: ignore[no-untyped-def]
+        a[0] += types.uint32(1)
+
+    ptx, _ = cuda.compile_ptx(plus_one, (types.CPointer(types.uint32),), device=False, cc=(8, 0))
+    found = replay.open(increment_snapshot).evaluate(candidate(ptx), driver=emulator, samples=2)
+    assert found.correct, str(found)
 
 
 def test_one_that_prints_a_gigabyte_ends_and_is_not_kept(judge) -> None:  # type: ignore[no-untyped-def]

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import pytest
 
 import replay
+import replay.challenge
+import replay.run
+import replay.variants
 from replay import interrupts
 from replay.library import session
+from replay.library.messages import VERSION, failure, raised, receive
 from replay.library.options import run_options
-from replay.library.serving import MAXIMUM_CLIENTS, VERSION, Client, Server, receive
+from replay.library.serving import MAXIMUM_CLIENTS, Client, Server
 from replay.library.session import Session, one_at_a_time
+from replay.results.run.variant import VariantFacts, VariantImage
 from replay.run import template
 from replay.variants.compilers.tools import MAXIMUM_SAID_BYTES, run_tool
+from replay.variants.interface import Fact, InterfaceMismatch
+from replay.variants.planned import NotExecutable
+from replay.variants.untrusted import Refused
 
 from ..engine.worker.test_confinement import attempts
 from ..engine.worker.test_confinement import pytestmark as needs_landlock
@@ -44,6 +56,15 @@ FOR_EVER = (
 """
 )
 BROKEN = HEAD + ".visible .entry increment(.param .u64 a) { no.such.instruction; }\n"
+
+PRINTS = HEAD + """
+.extern .func (.param .b32 result) vprintf(.param .b64 format, .param .b64 words);
+.visible .entry increment(.param .u64 a) {
+    .param .b64 format; .param .b64 words; .param .b32 result; .reg .b64 %rd<2>;
+    mov.u64 %rd1, 0; st.param.b64 [format], %rd1; st.param.b64 [words], %rd1;
+    call.uni (result), vprintf, (format, words); ret;
+}
+"""  # fmt: skip
 
 
 @pytest.fixture
@@ -294,6 +315,105 @@ def test_a_request_cannot_ask_for_less_distrust(
     thread.join(30)
 
 
+def test_a_request_cannot_ask_for_a_wider_tolerance(
+    increment_snapshot: Path, emulator: str, tmp_path: Path, candidates: dict[str, str]
+) -> None:
+    for number, (own, narrow, wide) in enumerate(
+        (
+            (
+                {"tolerance": "4ulp,abs=1e-6"},
+                ("4ulp", "bitwise", "abs=1e-7"),
+                ("5ulp", "abs=1e-5", "1e-9", "auto"),
+            ),
+            ({"vary_inputs": 1}, ("auto", "bitwise"), ("1ulp", "abs=1e30")),
+        )
+    ):
+        with Server(
+            [increment_snapshot], tmp_path / str(number), driver=emulator, timing=False, **own
+        ) as running:
+            thread = threading.Thread(target=running.serve)
+            thread.start()
+            with Client(running.at) as client:
+                for tolerance in narrow:
+                    client.run("increment.rsnap", tolerance=tolerance)
+                for tolerance in wide:
+                    with pytest.raises(
+                        replay.errors.UsageError, match="may be off by .* at most here"
+                    ) as error:
+                        client.run("increment.rsnap", tolerance=tolerance)
+                    assert error.value.where == "tolerance"
+                with pytest.raises(replay.errors.UsageError, match="no choice of a client"):
+                    client.evaluate("increment.rsnap", candidates["wrong"], dtypes=[["1", "f32"]])
+        thread.join(30)
+
+
+def test_errors_of_a_server_are_those_of_the_library(
+    server: Path, increment_snapshot: Path, emulator: str, candidates: dict[str, str]
+) -> None:
+    texts = {
+        "misfit": SLOW.replace("(.param .u64 a)", "(.param .u64 a, .param .u64 b)"),
+        "prints": PRINTS,
+    }
+    for name, text in texts.items():
+        candidates[name] = str(server.parent / f"{name}.ptx")
+        Path(candidates[name]).write_text(text)
+    expected = {
+        "misfit": InterfaceMismatch, "prints": Refused, "fault": replay.errors.FaultError,
+        "for_ever": replay.errors.HangError, "broken": replay.errors.EngineError,
+    }  # fmt: skip
+    opened = replay.open(increment_snapshot)
+    with Client(server) as client:
+        for name, kind in expected.items():
+            choices: Any = {"swap": {"increment": candidates[name]}, "timeout_s": 3}
+            choices |= {"trust": False} if name == "prints" else {}
+            with pytest.raises(replay.errors.ReplayError) as here:
+                opened.run(driver=emulator, **choices)
+            with pytest.raises(replay.errors.ReplayError) as there:
+                client.run("increment.rsnap", **choices)
+            assert type(here.value) is type(there.value)
+            assert isinstance(there.value, kind)
+            assert name != "fault" or "without the variant" in str(here.value.next)
+            assert name != "for_ever" or "the variant may not end" in str(here.value.next)
+            assert vars(there.value) == vars(here.value)
+            assert there.value.exit_code == here.value.exit_code
+
+
+def test_every_error_of_a_replay_can_arrive() -> None:
+    for package in (replay.run, replay.variants, replay.challenge):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    kinds: list[type[replay.errors.ReplayError]] = [replay.errors.ReplayError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    found = {
+        kind
+        for kind in kinds
+        if kind.__module__.startswith(("replay.variants", "replay.errors", "replay.run"))
+    }
+    assert InterfaceMismatch in found
+    for kind in found:
+        error = kind.__new__(kind)
+        replay.errors.ReplayError.__init__(error, "what", where="where", next="next")
+        assert type(raised(failure(error)["error"])) is kind
+
+
+def test_an_answer_that_is_none_is_an_error() -> None:
+    for fields in (None, 3, {}, {"what": 3}):
+        assert isinstance(raised(fields), replay.errors.FormatError)
+    assert type(raised({"what": "x", "kind": "os"})) is replay.errors.ReplayError
+
+
+def test_facts_of_a_variant_arrive_with_its_error() -> None:
+    facts = VariantFacts("swap=a.cubin", [VariantImage("00", "11", "cubin", 100, "a.cubin")], ["a=1"], [], [])
+    for error in (
+        NotExecutable("a cubin", facts, where="--swap", next="swap in PTX"),
+        InterfaceMismatch("does not fit", [Fact("parameters", "1", "2", "another number")]),
+    ):
+        there = raised(msgpack.unpackb(msgpack.packb(failure(error)))["error"])
+        assert type(there) is type(error)
+        assert vars(there) == vars(error)
+
+
 def framed(value: object) -> bytes:
     body: bytes = msgpack.packb(value)
     return struct.pack(">I", len(body)) + body
@@ -316,6 +436,32 @@ def test_requests_that_are_none_get_an_error(server: Path, data: bytes, kind: st
         answer = receive(connection, 1 << 20)
     assert answer is not None
     assert (answer["version"], answer["error"]["kind"]) == (VERSION, kind)
+
+
+def test_a_server_that_is_asked_to_end_leaves_nothing(
+    increment_snapshot: Path, emulator: str, tmp_path: Path
+) -> None:
+    at = tmp_path / "s"
+    words = [sys.executable, "-m", "replay", "serve", str(increment_snapshot), "--socket", str(at)]
+    running = subprocess.Popen([*words, "--driver", emulator, "-q"])
+    begin_s = time.monotonic()
+    try:
+        while not at.exists():
+            assert time.monotonic() - begin_s < 60
+            time.sleep(0.01)
+        with Client(at) as client:
+            client.run("increment.rsnap", timing=False)
+            children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(60) == 130
+    finally:
+        running.kill()
+        running.wait()
+    assert not at.exists()
+    assert children
+    while any(map(_alive, children)):
+        assert time.monotonic() - begin_s < 120
+        time.sleep(0.01)
 
 
 def test_a_socket_that_is_in_use_is_refused(server: Path, increment_snapshot: Path) -> None:

@@ -188,6 +188,33 @@ def test_jobs_are_started_polled_and_cancelled(folder: Path) -> None:
     assert of_jobs() == []
 
 
+def test_sources_are_compiled_for_a_client(folder: Path) -> None:
+    honest = 'extern "C" __global__ void increment(unsigned *a) { *a += 1; }\n'
+    (folder / "new.cu").write_text(honest)
+    (folder / "broken.cu").write_text(honest.replace("+= 1", "+= one"))
+    (folder / "reads.cu").write_text('#include "new.cu"\n')
+
+    async def talk(client: Any, ask: Ask) -> None:
+        async def job(tool: str, **arguments: object) -> str:
+            return await ended(ask, await ask(tool, driver="emulator", **arguments))
+
+        found = await job("run", snapshot="x.rsnap", swap={"increment": "new.cu"})
+        assert "done (exit code 0)" in found
+        assert "outputs match" in found
+        found = await job(
+            "compare", a="x.rsnap", swap_a={"increment": "slow.ptx"}, swap_b={"increment": "new.cu"}
+        )
+        assert "FASTER" in found
+        found = await job("run", snapshot="x.rsnap", swap={"increment": "broken.cu"})
+        assert "could not (exit code 3)" in found
+        assert 'broken.cu(1): error: identifier "one" is undefined' in found
+        found = await job("compare", a="x.rsnap", swap_b={"increment": "reads.cu"})
+        assert "could not (exit code 3)" in found
+        assert "reads.cu" in found
+
+    asked(folder, talk, "--allow-run")
+
+
 def test_jobs_are_bounded_and_gone_at_the_end(folder: Path) -> None:
     words = ["run", "--driver", "emulator", "--no-timing", "--swap", f"increment={folder / 'for_ever.ptx'}"]
     with Jobs(folder) as jobs:

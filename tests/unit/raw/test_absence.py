@@ -29,6 +29,17 @@ def test_an_application_that_ended_while_memory_was_copied_leaves_no_snapshot(tm
     assert advice.startswith("capture again")
 
 
+def test_an_application_that_failed_before_it_used_cuda_is_told_so(tmp_path):
+    folder = tmp_path / "x.rcap"
+    folder.mkdir()
+    (folder / "launcher.json").write_text("{}")
+    report = pack(folder, tmp_path / "x.rsnap")
+    assert explain_absence(report, "--all", ["./app"], failed=True) == (
+        "./app never used CUDA: it failed first",
+        "its own output says why; run it without replay",
+    )
+
+
 def test_a_driver_that_was_loaded_and_not_started_is_told(tmp_path):
     """As by a runtime of CUDA 13, which finds the driver too old."""
     folder = tmp_path / "x.rcap"
