@@ -54,6 +54,22 @@ def test_devices_never_hold_the_same_unit(tmp_path):
         assert standing(night).running == 30
 
 
+def test_what_is_left_among_many_that_are_done_is_found_without_a_look_at_each(tmp_path, monkeypatch):
+    night = night_of(tmp_path, 300)
+    run(night)
+    left = {night.plan.units[number].id for number in (10, 50, 299)}
+    for name in left:
+        night.path_of(name).unlink()
+    looks = []
+    path_of = Night.path_of
+    monkeypatch.setattr(Night, "path_of", lambda *asked: looks.append(asked) or path_of(*asked))
+    with night.claims() as claims:
+        taking = Taking(night, claims, "cpu", Who("n2", "cpu-0"))
+        assert {taking.next().unit.id for _ in left} == left
+        assert taking.next() is None
+    assert len(looks) < 150
+
+
 def test_the_unit_of_a_killed_worker_is_done_by_another(tmp_path):
     night = night_of(tmp_path, 3)
     child = os.fork()
