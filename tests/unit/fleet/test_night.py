@@ -70,14 +70,18 @@ def test_what_is_left_among_many_that_are_done_is_found_without_a_look_at_each(t
     assert len(looks) < 150
 
 
-def test_the_unit_of_a_killed_worker_is_done_by_another(tmp_path):
-    night = night_of(tmp_path, 3)
+def killed_with_a_unit(night, device):
     child = os.fork()
     if not child:
         with night.claims() as claims:
-            Taking(night, claims, "cpu", Who("n1", "cpu-0")).next()
+            Taking(night, claims, "cpu", Who("n1", device)).next()
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
+
+
+def test_the_unit_of_a_killed_worker_is_done_by_another(tmp_path):
+    night = night_of(tmp_path, 3)
+    killed_with_a_unit(night, "cpu-0")
     assert standing(night).running == 0
     _, laboratory = run(night, "cpu-1")
     assert len(laboratory.measured) == 3
@@ -87,12 +91,7 @@ def test_the_unit_of_a_killed_worker_is_done_by_another(tmp_path):
 def test_a_device_that_died_while_it_confirmed_does_so_when_it_is_back(tmp_path):
     night = night_of(tmp_path, 3, kernel="gemm")
     run(night, "a", answers={"gemm2": (1.05, "SLOWER")})
-    child = os.fork()
-    if not child:
-        with night.claims() as claims:
-            Taking(night, claims, "cpu", Who("n1", "b")).next()
-            os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
+    killed_with_a_unit(night, "b")
     assert len(night.attempts(unit(2, "gemm").id, True)) == 1
     ended, laboratory = run(night, "b", answers={"gemm2": (1.05, "SLOWER")})
     assert (ended, len(laboratory.measured)) == (Ending.OVER, 1)
