@@ -11,7 +11,7 @@ SUFFIXES = {"runtime": ".cu", "driver": ".cpp", "python": ".py"}
 _WORD = re.compile(r"(?://|#) ([a-z]+): (.+)")
 _KNOWN = {
     "covers", "options", "architecture", "also", "environment", "needs", "replay", "differs", "outcome", "relocation",
-    "status", "finds",
+    "status",
 }  # fmt: skip
 
 
@@ -21,7 +21,7 @@ class Program:
 
     replay: "" when its capture is replayed. differs: why its outputs are others then, "" when they are equal.
     outcome: what is said of them when they are not compared. relocation: what is said when all memory has moved, ""
-    when that is not tried. finds: kinds of what checks find in its kernels, which are not right.
+    when that is not tried.
     """
 
     name: str
@@ -38,7 +38,6 @@ class Program:
     outcome: str = "outputs match"
     relocation: str = ""
     status: int = 0
-    finds: tuple[str, ...] = ()
 
 
 def all_programs() -> list[Program]:
@@ -79,7 +78,6 @@ def _read(kind: str, source: Path) -> list[Program]:
             outcome=words.get("outcome", "outputs match"),
             relocation=words.get("relocation", ""),
             status=int(words.get("status", "0")),
-            finds=tuple(words.get("finds", "").split()),
         )
         for architecture in architectures
     ]

@@ -74,8 +74,8 @@ def both(program: Program):
 
 
 @pytest.mark.parametrize(("command", "program"), [both(item) for item in PROGRAMS], indirect=["command"])
-def test_program_runs_and_checks_find_what_is_wrong(command, program, emulator_dir, tmp_path):
-    """The kernels are right but for what the program says, so that whatever else a check finds is its own fault."""
+def test_program_runs_and_nothing_is_found_in_it(command, program, emulator_dir, tmp_path):
+    """The kernels are right, so that whatever a check finds is a fault of the check."""
     found = tmp_path / "findings"
     checks = {"REPLAY_EMULATOR_CHECKS": ",".join(CHECKS), "REPLAY_EMULATOR_FINDINGS": str(found)}
     words = environment(program, emulator_dir) | checks
@@ -84,7 +84,7 @@ def test_program_runs_and_checks_find_what_is_wrong(command, program, emulator_d
     )
     assert done.returncode == program.status
     assert program.status or done.stdout.splitlines()[-1:] == ["ok"]
-    assert {item.kind for item in read_findings(found).findings if item.is_fault} == set(program.finds)
+    assert [item for item in read_findings(found).findings if item.is_fault] == []
 
 
 @pytest.mark.parametrize(("command", "program"), [both(item) for item in PROGRAMS], indirect=["command"])

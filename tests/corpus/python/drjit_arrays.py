@@ -1,6 +1,5 @@
 # covers: Dr.Jit: traced arithmetic, sums and prefix sums, loops, scatter and gather, derivatives
 # needs: drjit
-# finds: divergent_barrier
 # replay: are the application's own code
 import drjit
 from drjit.cuda import Float, UInt32

@@ -24,7 +24,7 @@ import replay
 import replay.challenge
 import replay.run
 import replay.variants
-from replay.library.messages import VERSION, failure, raised, receive
+from replay.library.messages import VERSION, failure, raised, receive, send
 from replay.library.serving import MAXIMUM_CLIENTS, Client, Server
 from replay.library.session import Session
 from replay.results.run.variant import VariantFacts, VariantImage
@@ -191,6 +191,31 @@ def test_an_answer_that_is_none_is_an_error() -> None:
     for fields in (None, 3, {}, {"what": 3}):
         assert isinstance(raised(fields), replay.errors.FormatError)
     assert type(raised({"what": "x", "kind": "os"})) is replay.errors.ReplayError
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"result": 5}, {"result": None}, {"error": {"what": "x", "kind": "InterfaceMismatch", "facts": 5}}],
+)
+def test_a_server_that_answers_nonsense_is_an_error(tmp_path: Path, answer: dict[str, object]) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        listening.listen()
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                for _ in range(2):
+                    receive(connection, 1 << 20)
+                    send(connection, {"version": VERSION, **answer})
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with Client(tmp_path / "s", 30) as client:
+            for ask in (client.list, lambda: client.run("x.rsnap")):
+                with pytest.raises(replay.errors.FormatError):
+                    ask()
+        thread.join(30)
 
 
 def test_facts_of_a_variant_arrive_with_its_error() -> None:
