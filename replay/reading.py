@@ -76,7 +76,11 @@ def read_json(
     path: str | os.PathLike[str], maximum_bytes: int = MAXIMUM_JSON_BYTES, follow_links: bool = True
 ) -> Any:
     """The value of a JSON file. Raises FileError, LimitError, FormatError: nested too deeply, NaN, no JSON."""
-    data = read_file(path, maximum_bytes, follow_links)
+    return parse_json(read_file(path, maximum_bytes, follow_links), path)
+
+
+def parse_json(data: bytes, path: str | os.PathLike[str]) -> Any:
+    """As `read_json`, of what was read from `path`."""
     try:
         return json.loads(data, parse_constant=_refuse)
     except RecursionError:

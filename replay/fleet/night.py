@@ -31,8 +31,8 @@ from replay.compare.verdict import Verdict
 from replay.errors import FileError, FormatError, ReplayError, UsageError, VersionError
 from replay.fleet.claims import Claims
 from replay.fleet.matrix import Matrix, read_matrix
-from replay.harmless import harmless
-from replay.reading import read_json
+from replay.harmless import harmless, is_plain
+from replay.reading import parse_json, read_file
 from replay.results.fleet import (
     PLAN_FORMAT,
     UNIT_FORMAT,
@@ -294,7 +294,9 @@ def _write(path: Path, value: Any) -> None:
 
 
 def _read(path: Path, kind: type[_T], form: str, most_bytes: int) -> _T:
-    value = harmless(read_json(path, most_bytes))
+    data = read_file(path, most_bytes)
+    value = parse_json(data, path)
+    value = value if is_plain(data) else harmless(value)
     try:
         if form and value["format"] != form:
             name, _, version = str(value["format"]).partition("/")

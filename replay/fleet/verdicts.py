@@ -80,6 +80,7 @@ def verdicts(night: Night, before: Night | None = None) -> Fleet:
     """What it found, the night before it for what is not as it was then."""
     found: dict[str, FleetMeasured] = {}
     again: dict[str, FleetMeasured] = {}
+    chances: dict[tuple[str, bool], float | None] = {}
     problems = list(night.plan.problems)
     finished = night.finished()
     for unit in night.plan.units:
@@ -87,12 +88,16 @@ def verdicts(night: Night, before: Night | None = None) -> Fleet:
             if not is_there:
                 continue
             try:
-                into[unit.id] = night.measured(unit.id, into is again)
+                item = night.measured(unit.id, into is again)
+                chances[unit.id, into is again] = _chance(item.row)
+                # Rounds are most of it, and there may be a hundred thousand units
+                into[unit.id] = replace(item, row=replace(item.row, rounds=[]))
             except ReplayError as error:
                 problems.append(FleetProblem(unit.id, error.what))
-    rows = _without_chance(found, again)
+    rows = _without_chance(found, again, chances)
+    begun = night.begun_often()
     cases = [
-        _case(night, unit, rows.get(unit.id), found.get(unit.id), again.get(unit.id))
+        _case(night, unit, rows.get(unit.id), found.get(unit.id), again.get(unit.id), unit.id in begun)
         for unit in night.plan.units
     ]
     return replace(
@@ -102,7 +107,9 @@ def verdicts(night: Night, before: Night | None = None) -> Fleet:
 
 
 def _without_chance(
-    found: dict[str, FleetMeasured], again: dict[str, FleetMeasured]
+    found: dict[str, FleetMeasured],
+    again: dict[str, FleetMeasured],
+    chances: dict[tuple[str, bool], float | None],
 ) -> dict[str, ComparedRow]:
     """The rows of a night are judged together: of those that are called different, one in twenty may be chance.
 
@@ -111,21 +118,20 @@ def _without_chance(
     """
     judged = []
     for name, item in found.items():
-        differences = _differences(item.row)
-        if item.row.ratio is None or len(differences) < 2:
-            judged.append(JudgedRow(item.row))
-            continue
-        chance = probability_of_chance(differences)
-        other = again.get(name)
-        if other is not None and other.row.verdict == item.row.verdict and len(_differences(other.row)) > 1:
-            chance = _both(chance, probability_of_chance(_differences(other.row)))
+        chance, second, other = chances[name, False], chances.get((name, True)), again.get(name)
+        if chance is not None and second is not None and other and other.row.verdict == item.row.verdict:
+            chance = _both(chance, second)
         judged.append(JudgedRow(item.row, None, chance))
     rows = make_comparison(judged, MINIMUM_EFFECT, [], [], 0.0).rows if judged else []
     return dict(zip(found, rows, strict=True))
 
 
-def _differences(row: ComparedRow) -> list[float]:
-    return [math.log(one.b_ns) - math.log(one.a_ns) for one in row.rounds if one.a_ns > 0 and one.b_ns > 0]
+def _chance(row: ComparedRow) -> float | None:
+    """The probability of such rounds where both sides are equal; None where they do not tell."""
+    differences = [
+        math.log(one.b_ns) - math.log(one.a_ns) for one in row.rounds if one.a_ns > 0 and one.b_ns > 0
+    ]
+    return None if row.ratio is None or len(differences) < 2 else probability_of_chance(differences)
 
 
 def _both(first: float, second: float) -> float:
@@ -141,11 +147,12 @@ def _case(
     row: ComparedRow | None,
     found: FleetMeasured | None,
     again: FleetMeasured | None,
+    is_begun: bool,
 ) -> FleetCase:
     config: Config = night.matrix.config
     owner = config.owner(unit.kernel)
     excused = config.quarantine(unit.kernel, datetime.datetime.now(datetime.timezone.utc).date())
-    attempts = night.attempts(unit.id)
+    attempts = night.attempts(unit.id) if is_begun else []
     case = FleetCase(
         unit.id, unit.snapshot, unit.window, unit.kernel, unit.kind, unit.comparison, OPEN, a=unit.a, b=unit.b,
         attempts=len(attempts), team="" if owner is None else owner.team, link="" if owner is None else owner.link,

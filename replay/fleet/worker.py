@@ -28,6 +28,7 @@ from replay.snapshot.own import identity
 from replay.text import now_utc
 
 LOOKS_EVERY_S = 0.5  # at a night in which nothing is to be had at the moment
+_DONE_IN_A_ROW = 32  # units, after which a list of all that are done is cheaper than a look at each
 PATIENCE_S = 60.0  # for another device to take what this one could not do
 
 
@@ -55,11 +56,19 @@ class Taking:
         """A unit that is held now, None when there is none at the moment. alone: also one that this device has failed
         to do."""
         seen: list[tuple[int, FleetUnit]] = []
+        done = 0
         try:
             while self._waiting:
                 number, unit = self._waiting.popleft()
                 if self._night.path_of(unit.id).exists():
+                    done += 1
+                    if done == _DONE_IN_A_ROW:
+                        finished = self._night.finished()
+                        self._waiting = deque(
+                            item for item in self._waiting if not finished.get(item[1].id, (False, False))[0]
+                        )
                     continue
+                done = 0
                 seen.append((number, unit))  # also one that is taken, which may fail
                 taken = self._try(number, unit, False, alone)
                 if taken is not None:

@@ -199,7 +199,8 @@ def _small(item: Series) -> Markup:
     drawing.dot("a", across(places[-1]), y(times[-1]), duration(times[-1]), 3)
     first, last = _ends(item.points[0].created_utc, item.points[-1].created_utc)
     drawing.text(0, _HEIGHT - 6, first, "start")
-    drawing.text(1, _HEIGHT - 6, last, "end")
+    if len(item.points) > 1:
+        drawing.text(1, _HEIGHT - 6, last, "end")
     return drawing.markup()
 
 

@@ -30,6 +30,9 @@ def render_listing(entries: Sequence[Listed], more: bool) -> str:
          item.changed_utc.replace("T", " "), shown(item.name.rpartition("/")[0], 200))
         for place, item in enumerate(entries)
     ]  # fmt: skip
+    rows.sort(
+        key=lambda row: row[5]
+    )  # by name, the files of a folder are on both sides of those of its folders
     folders = [(folder, list(inside)) for folder, inside in groupby(rows, key=lambda row: row[5])]
     kinds = _counted(item.kind for item in entries)
     title = kinds or "Nothing to view"

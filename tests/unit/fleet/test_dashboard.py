@@ -16,6 +16,7 @@ from replay.report.html.dashboard.front import SIGNS
 from replay.report.html.dashboard.site import files_of
 
 from ..helpers.chromium import BROWSER, Chromium
+from ..helpers.pages import barriers
 from .night_factory import night_of, run
 
 
@@ -77,10 +78,21 @@ def test_the_address_says_what_is_looked_for(site, tmp_path):
     with Chromium(tmp_path) as browser:
         browser.open(site / "index.html")
         every = browser.run(seen)
+        assert barriers(browser) == []
+        browser.run("document.body.focus()")
+        stops = []
+        while "words" not in stops and len(stops) < 9:
+            browser.press("Tab")
+            stops.append(browser.run("document.activeElement.id || document.activeElement.className"))
+        assert stops == ["scheme", "words"]
+        browser("Input.insertText", text="gemm<script>2")
+        assert browser.run(seen) == 2
+        assert browser.run("document.getElementById('count').textContent").startswith("2 of ")
         browser.open(site / "index.html", 400, scheme="dark", place="q=1&verdict=SLOWER")
         assert browser.run(seen) == 2  # in the list of its owner and in the matrix
         assert every > 2
         assert browser.run("document.documentElement.scrollWidth") <= 400
+        assert barriers(browser) == []
         browser.run("document.getElementById('words').value = 'nosuch'; remember()")
         assert browser.run("location.hash") == "#q=nosuch&verdict=SLOWER"
         assert browser.run(seen) == 0

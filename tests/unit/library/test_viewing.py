@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -70,6 +71,16 @@ def test_a_list_of_everything_and_a_page_of_each(folder):
         assert "<h1>1 launch of vector_add</h1>" in ask(viewer, f"/{viewer.token}/page/{links['a.rsnap']}")[1]
         assert "History of 1 series" in ask(viewer, f"/{viewer.token}/page/{links['history']}")[1]
         assert "vector_add" in ask(viewer, f"/{viewer.token}/page/{links['history/r.rres']}")[1]
+
+
+def test_the_files_of_a_folder_are_in_one_list(folder):
+    (folder / "z.rsnap").write_bytes((folder / "a.rsnap").read_bytes())  # after the folder, by name
+    with serving(folder) as viewer:
+        text = ask(viewer, f"/{viewer.token}/")[1]
+        assert text.count("<table") == 2
+        found = dict(reversed(pair) for pair in re.findall(r'<a href="(page/\d+)">([^<]*)</a>', text))
+        assert list(found) == ["a.rsnap", "history", "z.rsnap", "r.rres"]
+        assert "z.rsnap" in ask(viewer, f"/{viewer.token}/{found['z.rsnap']}")[1]
 
 
 @pytest.mark.parametrize("path", ["/", "/page/0", "/{half}/", "/{token}x/", "/%2e%2e/", "/x/{token}/"])

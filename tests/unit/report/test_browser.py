@@ -310,12 +310,13 @@ SCHEME = "document.querySelector('button.scheme')"
 SHOWN = "getComputedStyle(document.body).backgroundColor"
 
 
-@pytest.mark.parametrize("kind", ["result", "check"])
+@pytest.mark.parametrize("kind", ["history", "check"])
 def test_the_scheme_is_switched_is_kept_and_drawings_follow(browser, findings, kind):
     browser.open(findings[kind], scheme="light")
     browser.run("localStorage.clear()")
     plots = "[...document.querySelectorAll('.plots canvas')].map(canvas => canvas.toDataURL())"
     light, before = browser.run(plots), browser.run(SHOWN)
+    assert bool(light) == (kind == "history")
     browser.run(f"{SCHEME}.focus()")
     browser.press("Enter")
     browser.settle()

@@ -17,7 +17,7 @@ import zstandard
 
 from replay.cli import main
 from replay.errors import ExitCode, FormatError
-from replay.harmless import LINES, harmless, visible
+from replay.harmless import LINES, harmless, is_plain, visible
 from replay.history.series import HistoryView
 from replay.report.html.sources import read_sources
 from replay.results.bisection import Bisection
@@ -132,3 +132,24 @@ def test_what_this_program_writes_itself_passes() -> None:
 def test_numbers_that_no_result_has_are_refused(value: Any) -> None:
     with pytest.raises(FormatError, match="number"):
         harmless(value)
+
+
+def test_plain_json_is_what_would_be_left_as_it_is() -> None:
+    for text in (
+        "{}",
+        '{"a": [1.5, -1e-30, 9999999999999999999]}',
+        '[{"3e5": "E5 tab", "x": [true, null]}]\n',
+    ):
+        assert is_plain(text.encode())
+        assert harmless(json.loads(text)) == json.loads(text)
+    for text in (
+        '"\\n"',
+        '"\u202e"',
+        '"\x7f"',
+        "[1e30]",
+        "[1E+30]",
+        "[1.5e9]",
+        "[100000000000000000000]",
+        '{"a": 1e999}',
+    ):
+        assert not is_plain(text.encode())

@@ -63,7 +63,7 @@ def test_a_snapshot_alone_has_a_page(tmp_path, added, capsys):
     assert "Content-Security-Policy" in text
     for heading in ("Timeline", "Memory", "Kernels", "What a replay needs", "What is missing", "Capture"):
         assert f"<h2>{heading}</h2>" in text
-    assert f"replay run {added.name}" in text
+    assert f"<code>replay</code> <code>run</code> <code>{added.name}</code>" in text
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
