@@ -17,7 +17,7 @@ class Compilation:
     """What a compiler's own cache has of a module image.
 
     image: its digest, as `Image.digest`. compiler: "Triton 3.9.0". kernel: name in the image. place: where its source
-    begins, "saxpy.py:12", "" where that is not known. signature: parameters with the types that the compiler gave
+    begins, file and line, "" where that is not known. signature: parameters with the types that the compiler gave
     them, "x_ptr: !tt.ptr<f32> {tt.divisibility = 16 : i32}"; what became a constant is none. options: num_warps,
     num_stages and the like, as texts. levels: what each of LEVELS said, as far as the cache has it. left_out: levels
     that are larger than a snapshot keeps.
