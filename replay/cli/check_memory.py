@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +43,7 @@ def check_memory(
     """
     from replay.beside import SHARED, require_place
     from replay.cli.common import seconds
-    from replay.errors import ExitCode
+    from replay.errors import ExitCode, UsageError
     from replay.report.findings import render_brief, render_check
     from replay.report.sarif import sarif
     from replay.report.streams.json import print_result
@@ -54,10 +55,16 @@ def check_memory(
 
     if sarif_file is not None:
         require_place(sarif_file)
+        if sarif_file.exists() and os.path.exists(snapshot) and sarif_file.samefile(snapshot):
+            raise UsageError(
+                "the file that would be written is the snapshot", where="--sarif", next="name another"
+            )
 
     options = RunOptions(timeout_s=seconds(timeout, "--timeout"), window=window, trust=trust)
     with StageLine(hidden=quiet or json) as line:
-        found = check(snapshot, [name for name in checks.split(",") if name], options, line.show)
+        found = check(
+            snapshot, [name.strip() for name in checks.split(",") if name.strip()], options, line.show
+        )
     if sarif_file is not None:
         write_whole(sarif_file, sarif(found).encode("utf-8"), SHARED)
     print_result(FINDINGS, found, json, render_check, brief=render_brief if quiet else None)

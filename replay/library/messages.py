@@ -84,7 +84,10 @@ def raised(fields: Any) -> ReplayError:
     if details := fields.get("details"):
         error.details = str(details)
     if "facts" in fields:
-        _with_facts(error, fields["facts"])
+        try:
+            _with_facts(error, fields["facts"])
+        except (TypeError, ValueError, KeyError, AttributeError):
+            return FormatError("an error has facts that are none", where="the server")
     return error
 
 

@@ -300,11 +300,12 @@ class Client:
 
     def list(self) -> list[str]:
         """The snapshots that are served; of one with several windows each as `NAME#N`."""
-        return list(self._ask({"do": "list"}))
+        found = self._ask({"do": "list"}, list)
+        return [str(name) for name in found]
 
     def run(self, snapshot: str, **choices: Any) -> dict[str, Any]:
         """Replay a snapshot: the document of `replay run --json`."""
-        found: dict[str, Any] = self._ask({"do": "run", "snapshot": snapshot, "choices": choices})
+        found: dict[str, Any] = self._ask({"do": "run", "snapshot": snapshot, "choices": choices}, dict)
         return found
 
     def evaluate(
@@ -313,9 +314,9 @@ class Client:
         """Judge a candidate, as `Session.evaluate` does."""
         request = {"do": "evaluate", "snapshot": snapshot, "candidate": os.path.abspath(candidate),
                    "kernel": kernel, "choices": choices}  # fmt: skip
-        return Evaluation(from_wire(Evaluated, self._ask(request)))
+        return Evaluation(from_wire(Evaluated, self._ask(request, dict)))
 
-    def _ask(self, request: dict[str, Any]) -> Any:
+    def _ask(self, request: dict[str, Any], kind: type) -> Any:
         try:
             with contextlib.suppress(BrokenPipeError):  # the server may have said why it hung up
                 send(self._connection, {"version": VERSION, **request})
@@ -326,6 +327,8 @@ class Client:
             raise FileError("the server has ended", where="the connection to the server")
         if "result" not in answer:
             raise raised(answer.get("error"))
+        if not isinstance(answer["result"], kind):
+            raise FormatError("an answer has a result of another kind", where="the server")
         return answer["result"]
 
     def close(self) -> None:

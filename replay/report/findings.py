@@ -13,7 +13,7 @@ WORDS = {
     "write_after_write": "two writes without a barrier between them",
     "read_after_write": "a read of what another thread wrote, without a barrier between them",
     "write_after_read": "a write over what another thread read, without a barrier between them",
-    "divergent_barrier": "a barrier that only a part of the warp reaches, where the warp has to come together",
+    "divergent_barrier": "a barrier to which parts of one warp come at different places",
     "outside_its_mask": "a thread takes part in what its own mask does not name it for",
     "masks_differ": "threads name each other by masks that are not equal",
 }

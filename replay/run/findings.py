@@ -64,7 +64,7 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
             f"the driver wrote {file.stat().st_size >> 20} MiB of findings",
             next="check fewer launches: cut them out with `replay extract`",
         )
-    launches = [json.loads(line) for line in file.read_text(encoding="ascii").splitlines()]
+    launches = [_named(json.loads(line)) for line in file.read_text(encoding="ascii").splitlines()]
     if unknown := next((item["schema"] for item in launches if item["schema"] != SCHEMA), None):
         raise EngineError(f"the CPU driver wrote {unknown}", next="use the one of this version")
     launches = launches[: len(launches) // max(replays, 1)]
@@ -99,6 +99,14 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
         ],
         [UncheckedKernel(kernel, check, why, count) for (kernel, check, why), count in left_out.items()],
     )
+
+
+def _named(launch: dict[str, Any]) -> dict[str, Any]:
+    """Names of files as they are: the driver writes a character for each byte."""
+    for item in launch.get("findings", []):
+        for side in filter(None, (item["first"], item["second"])):
+            side["file"] = side["file"].encode("latin-1").decode("utf-8", "replace")
+    return launch
 
 
 def _place(side: dict[str, Any]) -> tuple[Any, ...]:

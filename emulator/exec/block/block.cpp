@@ -164,8 +164,6 @@ const Instruction *Block::arrive(Warp &warp, const Instruction *i) {
   uint32_t id = warp.row<uint32_t>(i->a)[first];
   if (id >= barriers_per_block)
     fail(warp, i, LaunchStatus::illegal_instruction, "there is no barrier " + std::to_string(id), first);
-  if (checks)
-    checks->reach(warp, i);
   Barrier &barrier = barriers[id];
   auto kind = static_cast<BarrierKind>(i->immediate);
   bool counted = i->b != no_offset;

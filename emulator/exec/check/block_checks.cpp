@@ -37,16 +37,25 @@ void BlockChecks::start(uint64_t block) {
   races_.start(block);
 }
 
-void BlockChecks::report(Warp &w, const Instruction *i, FindingKind kind, uint32_t lanes) {
+void BlockChecks::report(const Warp &w, const Instruction *i, FindingKind kind, uint32_t lanes) {
   uint32_t place = static_cast<uint32_t>(i - w.program->code.data()),
            thread = w.index * lanes_per_warp + first_lane(lanes);
   note(w.worker->found, {Check::sync, kind, place, place, false, true},
        {block_, thread, thread, 0, 0, count_lanes(lanes)});
 }
 
-void BlockChecks::reach(Warp &w, const Instruction *i) {
-  if (looks_at_lanes_ && i->is_aligned && w.active != w.live)
-    report(w, i, FindingKind::divergent_barrier, w.active);
+void BlockChecks::compare_places(const Warp &w, uint32_t id) {
+  const Instruction *first = nullptr;
+  bool differ = false;
+  for (const WaitingGroup &group : w.waiting) {
+    if (group.barrier != static_cast<int32_t>(id) || !group.instruction->is_aligned)
+      continue;
+    differ |= first && group.instruction != first;
+    first = group.instruction;
+  }
+  for (const WaitingGroup &group : w.waiting)
+    if (differ && group.barrier == static_cast<int32_t>(id) && group.instruction->is_aligned)
+      report(w, group.instruction, FindingKind::divergent_barrier, group.participants);
 }
 
 void BlockChecks::join(Warp &w, const Instruction *i, const uint32_t *masks) {
@@ -85,6 +94,9 @@ void BlockChecks::fence(const Warp &w) {
 }
 
 void BlockChecks::complete(const std::vector<Warp> &warps, uint32_t id, bool of_all) {
+  for (const Warp &warp : warps)
+    if (looks_at_lanes_)
+      compare_places(warp, id);
   if (!looks_for_races_)
     return;
   if (of_all) {

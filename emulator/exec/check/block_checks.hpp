@@ -14,8 +14,6 @@ public:
                                              uint64_t shared_bytes);
 
   void start(uint64_t block);
-  // The active lanes come to a barrier.
-  void reach(Warp &warp, const Instruction *i);
   // The active lanes go on together from an operation of lanes; masks: what each names.
   void join(Warp &warp, const Instruction *i, const uint32_t *masks);
   void access(Warp &warp, const Instruction *i, uint32_t lanes, const uint64_t *addresses, uint32_t bytes,
@@ -35,7 +33,10 @@ public:
   void complete(const std::vector<Warp> &warps, uint32_t id, bool of_all);
 
 private:
-  void report(Warp &warp, const Instruction *i, FindingKind kind, uint32_t lanes);
+  // Whether parts of the warp wait at a barrier at different instructions. Parts at the same one may only
+  // have been slower, and lanes that are elsewhere may be about to end: neither is told.
+  void compare_places(const Warp &warp, uint32_t id);
+  void report(const Warp &warp, const Instruction *i, FindingKind kind, uint32_t lanes);
 
   bool looks_for_races_ = false, looks_at_lanes_ = false;
   uint64_t block_ = 0;

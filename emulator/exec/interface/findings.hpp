@@ -17,7 +17,7 @@ enum class FindingKind : uint8_t {
   write_after_write,
   read_after_write,
   write_after_read,
-  divergent_barrier, // only a part of the warp reaches a barrier that the warp has to reach together
+  divergent_barrier, // parts of a warp come at different places to a barrier that it has to reach together
   outside_its_mask,  // a lane takes part in an operation whose mask, as it gives it, does not name it
   masks_differ,      // two lanes name each other, and others, by masks that are not equal
 };

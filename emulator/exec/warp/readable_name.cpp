@@ -44,8 +44,17 @@ size_t next_line(std::string_view text, size_t begin) {
 }
 
 std::string without_folders(std::string_view path) {
-  size_t slash = path.find_last_of("/\\");
-  return std::string(path.substr(slash == std::string_view::npos ? 0 : slash + 1).substr(0, most_characters));
+  std::string all; // PTX writes bytes that are no ASCII as \\ and three octal digits
+  auto digit = [&](size_t at) { return at < path.size() && path[at] >= '0' && path[at] <= '7'; };
+  for (size_t at = 0; at < path.size(); ++at) {
+    bool octal = path[at] == '\\' && digit(at + 1) && digit(at + 2) && digit(at + 3) && path[at + 1] <= '3';
+    all += octal
+               ? static_cast<char>((path[at + 1] - '0') * 64 + (path[at + 2] - '0') * 8 + path[at + 3] - '0')
+               : path[at];
+    at += octal ? 3 : 0;
+  }
+  size_t slash = all.find_last_of("/\\");
+  return all.substr(slash == std::string::npos ? 0 : slash + 1).substr(0, most_characters);
 }
 
 } // namespace emulator

@@ -138,8 +138,8 @@ def _breakable(text: str) -> Markup:
 
 
 def _typed(command: str) -> Markup:
-    """A command that goes on in the next line between words, in long ones behind a sign, and else only in what fits in
-    no line."""
+    """A command that breaks between words on a narrow screen. A word too long for a line also breaks after a sign, and
+    in a part without one anywhere."""
     found = []
     for word in re.split(r"(\s+)", without_places(command)):
         parts = re.split(f"(?<=[{re.escape(_SIGNS)}])", word) if len(word) > _SHORT_LINE else [word]

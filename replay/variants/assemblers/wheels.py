@@ -22,6 +22,7 @@ from replay.variants.compilers.tools import refusal, run_tool
 
 MAXIMUM_MEMBER_BYTES = 1 << 30
 _FETCH_TIMEOUT_S = 600
+# What zipfile raises for a member that is cut short, compressed by another method, or encrypted.
 _NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 

@@ -10,6 +10,8 @@ import pytest
 from race_kernels import BLOCK, PAIRS, Pair, module
 from small_kernels import HEAD
 
+from replay.run.findings import read_findings
+
 if TYPE_CHECKING:
     from conftest import Fresh
 
@@ -117,6 +119,15 @@ def test_a_finding_names_the_source(fresh: Fresh, tmp_path: Path) -> None:
     found = checked(fresh, tmp_path, script(list(marks), text=located))["neighbour_fault"]["findings"][0]
     assert (found["first"]["file"], found["first"]["line"]) == ("tile.cu", 41)
     assert (found["second"]["file"], found["second"]["line"]) == ("tile.cu", 41)
+
+
+def test_a_source_whose_name_is_no_ascii_has_its_name(fresh: Fresh, tmp_path: Path) -> None:
+    text, marks = module([PAIRS[0]])
+    named = text.replace(".address_size 64", '.address_size 64\n.file 1 "/home/x/\\303\\251.cu"', 1)
+    named = named.replace("  st.shared.u32 [%a], %t;  // first", "  .loc 1 41 3\n  st.shared.u32 [%a], %t;")
+    checked(fresh, tmp_path, script(list(marks), text=named))
+    found = read_findings(tmp_path / "findings").findings[0]
+    assert [side.file for side in found.sides] == ["\u00e9.cu", "\u00e9.cu"]
 
 
 def test_without_a_file_findings_are_told(fresh: Fresh) -> None:

@@ -24,11 +24,6 @@ OTHER:
 END:
   +++ bar.sync 0;
 """, ("divergent_barrier",)),
-    Pair("guarded", """
-  setp.ne.u32 %p1, %t, 3;
-  --- @%p1 bar.arrive 1, 256;  // first
-  +++ bar.arrive 1, 256;
-""", ("divergent_barrier",)),
     Pair("reduced", """
   setp.lt.u32 %p1, %t, 40; mov.u32 %r1, 0;
   +++ setp.lt.u32 %p1, %t, 64;
@@ -96,10 +91,38 @@ def test_the_fault_is_found_at_its_line_and_the_twin_has_none(
 
 
 def test_threads_are_counted_and_the_first_is_named(fresh: Fresh, tmp_path: Path) -> None:
-    launches = checked(fresh, tmp_path, script(["guarded_fault", "shuffle_fault"], text=TEXT), checks="sync")
-    (guarded,), (shuffle,) = launches["guarded_fault"]["findings"], launches["shuffle_fault"]["findings"]
-    assert (guarded["count"], guarded["first"]["thread"]) == (2 * 31, [0, 0, 0])
+    launches = checked(fresh, tmp_path, script(["reduced_fault", "shuffle_fault"], text=TEXT), checks="sync")
+    reduced, (shuffle,) = launches["reduced_fault"]["findings"], launches["shuffle_fault"]["findings"]
+    assert [(item["count"], item["first"]["thread"]) for item in reduced] == [
+        (2 * 8, [32, 0, 0]),
+        (2 * 24, [40, 0, 0]),
+    ]
     assert (shuffle["count"], shuffle["first"]["thread"]) == (2 * 4 * 16, [16, 0, 0])
+
+
+SLOW_LANE = """
+  setp.ne.u32 %p1, %t, 0; mov.u32 %r1, 0;
+  @%p1 bra MEET;
+LOOP:
+  add.u32 %r1, %r1, 1; setp.lt.u32 %p2, %r1, 20000; atom.shared.add.u32 %r2, [%b], 1;
+  @%p2 bra LOOP;
+MEET:
+  bar.sync 0;
+"""
+EARLY_RETURN = """
+  setp.gt.u32 %p1, %t, 99;
+  @%p1 bra END;
+  bar.sync 0;
+  st.shared.u32 [%a], %t;
+END:
+"""
+
+
+@pytest.mark.parametrize("body", [SLOW_LANE, EARLY_RETURN], ids=["slow_lane", "early_return"])
+def test_right_kernels_have_no_finding(fresh: Fresh, tmp_path: Path, body: str) -> None:
+    text, _ = module([Pair("right", body)])
+    found = checked(fresh, tmp_path, script(["right_fault"], text=text), checks="sync")["right_fault"]
+    assert (found["status"], found["findings"]) == ("ok", [])
 
 
 def test_who_has_left_need_not_come(fresh: Fresh, tmp_path: Path) -> None:
@@ -114,8 +137,13 @@ def test_who_has_left_need_not_come(fresh: Fresh, tmp_path: Path) -> None:
 def test_both_checks_look_at_one_launch(fresh: Fresh, tmp_path: Path) -> None:
     pair = Pair("both", """
   st.shared.u32 [%b], %t;
-  setp.ne.u32 %p1, %t, 3;
-  @%p1 bar.arrive 1, 256;
+  and.b32 %r1, %t, 16; setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra OTHER;
+  bar.sync 0;
+  bra END;
+OTHER:
+  bar.sync 0;
+END:
 """)  # fmt: skip
     text, _ = module([pair])
     found = checked(fresh, tmp_path, script(["both_fault"], text=text), checks="race,sync")["both_fault"]
@@ -124,13 +152,18 @@ def test_both_checks_look_at_one_launch(fresh: Fresh, tmp_path: Path) -> None:
 
 def test_what_the_race_check_leaves_out_is_still_looked_at(fresh: Fresh, tmp_path: Path) -> None:
     pair = Pair("copies", """
-  setp.ne.u32 %p1, %t, 3;
-  @%p1 bar.arrive 1, 256;
+  and.b32 %r1, %t, 16; setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra OTHER;
+  bar.sync 0;
+  bra END;
+OTHER:
+  bar.sync 0;
+END:
   cp.async.wait_all;
 """)  # fmt: skip
     text, _ = module([pair])
     found = checked(fresh, tmp_path, script(["copies_fault"], text=text), checks="race,sync")["copies_fault"]
-    assert [item["kind"] for item in found["findings"]] == ["divergent_barrier"]
+    assert [item["kind"] for item in found["findings"]] == ["divergent_barrier"] * 2
     assert [item["check"] for item in found["unchecked"]] == ["race"]
 
 

@@ -1,8 +1,8 @@
 """Kernels with a race in shared memory, each beside a twin that has none.
 
 In a body, `%t` is the thread, `%a` the address of the thread's own word of `tile`, `%b` the address of `tile`. The two
-sides of the finding are at lines that end with `// first` and `// then`. Only the twin has what stands after `+++`, and
-only the faulty kernel what stands after `---`.
+sides of the finding are at lines that end with `// first` and `// then`. A line with `+++` is only in the twin, one
+with `---` only in the faulty kernel.
 """
 
 from __future__ import annotations

@@ -69,16 +69,17 @@ def test_the_last_output_written_late(judge: Judge) -> None:
 
 def test_a_cache_by_contents(judge: Judge) -> None:
     """A table of inputs that were seen, by their hash, with the outputs: a variable, so it is empty in each run."""
+    # One access of 64 bits: a vector may be torn, so that a key has the value of another.
     cached = READ + """
     mov.b32 %r20, %f1; mul.lo.u32 %r21, %r20, 0x9E3779B1; shr.u32 %r21, %r21, 22;
     mul.wide.u32 %rd20, %r21, 8; mov.u64 %rd21, table; add.s64 %rd22, %rd21, %rd20;
-    ld.global.v2.u32 {%r22, %r23}, [%rd22];
+    ld.global.u64 %rd23, [%rd22]; mov.b64 {%r22, %r23}, %rd23;
     setp.eq.u32 %p5, %r22, %r20; @!%p5 bra compute;
     setp.eq.u32 %p5, %r23, 0; @%p5 bra compute;
     mov.b32 %f2, %r23; bra store;
 compute:
 """ + COMPUTE + """
-    mov.b32 %r23, %f2; st.global.v2.u32 [%rd22], {%r20, %r23};
+    mov.b32 %r23, %f2; mov.b64 %rd23, {%r20, %r23}; st.global.u64 [%rd22], %rd23;
 store:
 """ + STORE  # fmt: skip
     text = kernel(cached, ".global .align 8 .b32 table[2048];\n")

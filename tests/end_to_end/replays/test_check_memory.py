@@ -98,10 +98,10 @@ def test_a_barrier_in_half_a_warp_is_found_by_a_command(replay, tmp_path):
     application.write_text(HALVES)
     replay.capture("--all", application=[sys.executable, str(application)])
     done = replay("check-memory", "x.rsnap", status=ExitCode.GATE_FAILED)
-    assert "sync: a barrier that only a part of the warp reaches" in done.stdout
+    assert "sync: a barrier to which parts of one warp come" in done.stdout
     assert "  where   PTX line 9, block (0,0,0), thread (0,0,0)\n          bar.sync 0;" in done.stdout
     brief = replay("check-memory", "x.rsnap", "-q", "--sarif", "x.sarif", status=ExitCode.GATE_FAILED).stdout
-    assert "sync in halves: a barrier that only a part of the warp reaches" in brief
+    assert "sync in halves: a barrier to which parts of one warp come" in brief
     (run,) = json.loads((replay.folder / "x.sarif").read_text())["runs"]
     assert {result["ruleId"] for result in run["results"]} == {"sync/divergent_barrier"}
     assert run["results"][0]["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "halves"

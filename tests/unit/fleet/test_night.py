@@ -54,14 +54,34 @@ def test_devices_never_hold_the_same_unit(tmp_path):
         assert standing(night).running == 30
 
 
-def test_the_unit_of_a_killed_worker_is_done_by_another(tmp_path):
-    night = night_of(tmp_path, 3)
+def test_what_is_left_among_many_that_are_done_is_found_without_a_look_at_each(tmp_path, monkeypatch):
+    night = night_of(tmp_path, 300)
+    run(night)
+    left = {night.plan.units[number].id for number in (10, 50, 299)}
+    for name in left:
+        night.path_of(name).unlink()
+    looks = []
+    path_of = Night.path_of
+    monkeypatch.setattr(Night, "path_of", lambda *asked: looks.append(asked) or path_of(*asked))
+    with night.claims() as claims:
+        taking = Taking(night, claims, "cpu", Who("n2", "cpu-0"))
+        assert {taking.next().unit.id for _ in left} == left
+        assert taking.next() is None
+    assert len(looks) < 150
+
+
+def killed_with_a_unit(night, device):
     child = os.fork()
     if not child:
         with night.claims() as claims:
-            Taking(night, claims, "cpu", Who("n1", "cpu-0")).next()
+            Taking(night, claims, "cpu", Who("n1", device)).next()
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
+
+
+def test_the_unit_of_a_killed_worker_is_done_by_another(tmp_path):
+    night = night_of(tmp_path, 3)
+    killed_with_a_unit(night, "cpu-0")
     assert standing(night).running == 0
     _, laboratory = run(night, "cpu-1")
     assert len(laboratory.measured) == 3
@@ -71,12 +91,7 @@ def test_the_unit_of_a_killed_worker_is_done_by_another(tmp_path):
 def test_a_device_that_died_while_it_confirmed_does_so_when_it_is_back(tmp_path):
     night = night_of(tmp_path, 3, kernel="gemm")
     run(night, "a", answers={"gemm2": (1.05, "SLOWER")})
-    child = os.fork()
-    if not child:
-        with night.claims() as claims:
-            Taking(night, claims, "cpu", Who("n1", "b")).next()
-            os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
+    killed_with_a_unit(night, "b")
     assert len(night.attempts(unit(2, "gemm").id, True)) == 1
     ended, laboratory = run(night, "b", answers={"gemm2": (1.05, "SLOWER")})
     assert (ended, len(laboratory.measured)) == (Ending.OVER, 1)

@@ -1,4 +1,4 @@
-"""A snapshot that can be replayed."""
+"""A snapshot that can be replayed, and candidates for its kernel."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from replay.snapshot.schema import Kernel, ParameterSlot
 
 from ..helpers.small_snapshots import increment
+from .increments import BROKEN, FAULT, FOR_EVER, SLOW, WRONG
 
 
 @pytest.fixture
@@ -20,3 +21,18 @@ def increment_snapshot(tmp_path: Path) -> Path:
     factory.kernels = [Kernel("increment", "increment", digest, slots, 1, [1, 1, 1], [1, 1, 1], 0)]
     path: Path = factory.write(tmp_path / "increment.rsnap")
     return path
+
+
+@pytest.fixture
+def candidates(tmp_path: Path) -> dict[str, str]:
+    found = {}
+    for name, text in {
+        "slow": SLOW,
+        "wrong": WRONG,
+        "fault": FAULT,
+        "for_ever": FOR_EVER,
+        "broken": BROKEN,
+    }.items():
+        (tmp_path / f"{name}.ptx").write_text(text)
+        found[name] = str(tmp_path / f"{name}.ptx")
+    return found

@@ -21,8 +21,7 @@ from replay.variants import plan
 
 from ..helpers.command import run
 from ..helpers.small_snapshots import HEAD, INCREMENT
-from .test_replays import SLOW, WRONG
-from .test_session import BROKEN, FAULT, FOR_EVER
+from .increments import BROKEN, FAULT, FOR_EVER, SLOW, WRONG
 
 TRAP = HEAD + ".visible .entry increment(.param .u64 a) { trap; }\n"
 EXIT = HEAD + ".visible .entry increment(.param .u64 a) { exit; }\n"

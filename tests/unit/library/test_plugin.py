@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_replays import SLOW, WRONG
+from .increments import SLOW, WRONG
 
 HEAD = "import pytest, replay\n"
 

@@ -12,20 +12,7 @@ from replay.library.options import run_options, variant_of
 from replay.variants.model import make_variant
 
 from ..helpers.command import run
-from ..helpers.small_snapshots import HEAD
-
-# *a += 1, then more work, and the same output
-SLOW = HEAD + """
-.visible .entry increment(.param .u64 a) {
-    .reg .b32 %r<5>; .reg .b64 %rd<3>; .reg .pred %p;
-    ld.param.u64 %rd1, [a]; cvta.to.global.u64 %rd2, %rd1;
-    ld.global.u32 %r1, [%rd2]; mov.u32 %r3, 0;
-again: add.s32 %r3, %r3, 1; setp.lt.u32 %p, %r3, 20000; @%p bra again;
-    add.s32 %r2, %r1, 1; st.global.u32 [%rd2], %r2;
-    ret;
-}
-"""  # fmt: skip
-WRONG = SLOW.replace("add.s32 %r2, %r1, 1", "add.s32 %r2, %r1, 2")
+from .increments import SLOW, WRONG
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import sys
 import time
@@ -22,8 +21,7 @@ from replay.snapshot.schema import Kernel, ParameterSlot
 
 from ..helpers.command import run
 from ..helpers.small_snapshots import INCREMENT, increment
-from ..library.test_replays import SLOW, WRONG
-from ..library.test_session import FOR_EVER
+from ..library.increments import FOR_EVER, SLOW, WRONG
 
 mcp = pytest.importorskip("mcp")
 Ask = Callable[..., Awaitable[str]]
@@ -59,7 +57,7 @@ def asked(folder: Path, talk: Callable[[Any, Ask], Awaitable[None]], *options: s
         server = mcp.StdioServerParameters(
             command=sys.executable,
             args=["-m", "replay", "mcp", "--root", str(folder), *options],
-            env={"PYTHONSAFEPATH": "1"},
+            env={"PYTHONSAFEPATH": "1", "SERVED": str(folder)},
         )
         async with mcp.Client(server, read_timeout_seconds=100) as client:
 
@@ -133,16 +131,16 @@ def test_snapshots_are_read_and_nothing_is_replayed(folder: Path, emulator: str)
     asked(folder, talk)
 
 
-def of_jobs() -> list[str]:
-    """Processes that jobs of any server are made of."""
+def of_jobs(folder: Path) -> list[str]:
+    """Processes that jobs of a server of this folder are made of: another test may run others beside it."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                words = (entry / "cmdline").read_bytes()
+                words, settings = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
             except OSError:
                 continue
-            if b"def watch(stream" in words and str(os.getuid()).encode():
+            if b"def watch(stream" in words and f"SERVED={folder}".encode() in settings.split(b"\0"):
                 found.append(entry.name)
     return found
 
@@ -180,12 +178,13 @@ def test_jobs_are_started_polled_and_cancelled(folder: Path) -> None:
         with pytest.raises(AssertionError, match="no such job"):
             await ask("poll", job=99)
         await ask("run", snapshot="x.rsnap", swap={"increment": "for_ever.ptx"}, driver="emulator")
+        assert of_jobs(folder)
 
     asked(folder, talk, "--allow-run")  # the client leaves while a job runs
     deadline_s = time.monotonic() + 30
-    while of_jobs() and time.monotonic() < deadline_s:
+    while of_jobs(folder) and time.monotonic() < deadline_s:
         time.sleep(0.1)
-    assert of_jobs() == []
+    assert of_jobs(folder) == []
 
 
 def test_sources_are_compiled_for_a_client(folder: Path) -> None:

@@ -24,6 +24,7 @@ from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Range, Summary, all_of, first_of
 from replay.variants.model import parse
 
+from ..helpers.processes import is_alive
 from ..helpers.snapshot_factory import SnapshotFactory
 from .conftest import planted
 
@@ -176,13 +177,6 @@ def test_what_a_command_started_ends_with_its_time(tmp_path: Path) -> None:
     while is_alive(child):
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
-
-
-def is_alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"  # it may wait for init to bury it
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def test_halving_takes_few_steps() -> None:

@@ -17,20 +17,20 @@ from replay.timing.roofline import SECTOR_BYTES
 SHOWN_CHARTS = 3  # the kernels that take longest
 _KINDS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 _ROW, _GAP, _PLACE = 52, 12, 22  # pixels of a flow, between spaces, and for their names
-# Edges of the boxes: the kernel, its spaces, what is behind them.
-_KERNEL, _SPACE, _BEHIND = (0.0, 0.15), (0.42, 0.6), (0.86, 1.0)
+# Edges of the boxes: the kernel, its spaces, what is beyond them.
+_KERNEL, _SPACE, _BEYOND = (0.0, 0.15), (0.42, 0.6), (0.86, 1.0)
 
 
 @dataclass(frozen=True)
 class Flow:
-    """One kind of access to one space. asked: above and below its line. behind: the same from the space on, empty where
-    nothing is behind it."""
+    """One kind of access to one space. asked: above and below its line. beyond: the same from the space on, empty where
+    nothing is beyond it."""
 
     kind: str
     asked: tuple[str, str]
-    behind: tuple[str, str]
+    beyond: tuple[str, str]
     asked_bytes: int
-    behind_bytes: int
+    beyond_bytes: int
 
 
 def memory_part(counters: WindowCounters) -> Iterator[Section]:
@@ -42,7 +42,7 @@ def memory_part(counters: WindowCounters) -> Iterator[Section]:
     if part.drawings:
         part.notes.append(
             "Counted, in accesses of warps and sectors of 32 bytes; the thicker a line, the more bytes. No cache is "
-            "modelled, so nothing tells what L1 and L2 answer and what device memory does: behind global memory "
+            "modelled, so nothing tells what L1 and L2 answer and what device memory does: beyond global memory "
             "each sector counts once for each access. A profiler on a GPU measures that."
         )
         yield part
@@ -58,27 +58,27 @@ def _chart(kernel: KernelCounters) -> tuple[str, Markup] | None:
     flows = [flow for found in spaces.values() for flow in found]
     if not flows:
         return None
-    most = max(max(flow.asked_bytes, flow.behind_bytes) for flow in flows) or 1
+    most = max(max(flow.asked_bytes, flow.beyond_bytes) for flow in flows) or 1
     name = shown(demangle(kernel.kernel), 120)
     height = _PLACE + sum(len(found) * _ROW for found in spaces.values()) + (len(spaces) - 1) * _GAP + 4
     drawing = Drawing(height, f"Accesses of {name}. {'; '.join(_words(spaces))}")
     drawing.box("place", _KERNEL[0], _PLACE, _KERNEL[1], height - 2)
     drawing.text(_KERNEL[0], _PLACE - 7, "warps", "start", "label")
     drawing.text(_SPACE[0], _PLACE - 7, "memory", "start", "label")
-    if any(flow.behind[0] for flow in flows):
-        drawing.text(_BEHIND[1], _PLACE - 7, "L2 and device memory", "end", "label")
+    if any(flow.beyond[0] for flow in flows):
+        drawing.text(_BEYOND[1], _PLACE - 7, "L2 and device memory", "end", "label")
     top = _PLACE
     for space, found in spaces.items():
         foot = top + len(found) * _ROW
         drawing.box("place", _SPACE[0], top, _SPACE[1], foot - 2)
         drawing.text(sum(_SPACE) / 2, (top + foot) / 2 + 3, space, "middle", "label")
-        if any(flow.behind[0] for flow in found):
-            drawing.box("place", _BEHIND[0], top, _BEHIND[1], foot - 2)
+        if any(flow.beyond[0] for flow in found):
+            drawing.box("place", _BEYOND[0], top, _BEYOND[1], foot - 2)
         for at, flow in enumerate(found):
             middle = top + at * _ROW + _ROW / 2 - 1
             _arrow(drawing, flow, _KERNEL[1], _SPACE[0], middle, flow.asked, flow.asked_bytes / most)
-            if flow.behind[0]:
-                _arrow(drawing, flow, _SPACE[1], _BEHIND[0], middle, flow.behind, flow.behind_bytes / most)
+            if flow.beyond[0]:
+                _arrow(drawing, flow, _SPACE[1], _BEYOND[0], middle, flow.beyond, flow.beyond_bytes / most)
         top = foot + _GAP
     of = number(kernel.launches, "launch", "launches")
     return f"{name}: all accesses of {of}", drawing.markup()
@@ -141,7 +141,7 @@ def _bulk(counters: Mapping[str, int]) -> Iterator[Flow]:
 def _words(spaces: Mapping[str, Sequence[Flow]]) -> Iterator[str]:
     for space, flows in spaces.items():
         for flow in flows:
-            yield f"{space}: {', '.join(filter(None, (*flow.asked, *flow.behind)))}"
+            yield f"{space}: {', '.join(filter(None, (*flow.asked, *flow.beyond)))}"
 
 
 def _short(count: int) -> str:
