@@ -34,7 +34,7 @@ std::string written(const Finding &found) {
   std::string list = "[";
   for (const std::string &operand : found.operands)
     list += (list.size() == 1 ? "" : ",") + quoted(operand);
-  list += "]";
+  list += ']';
   return "{" + field("check", quoted(check_names[static_cast<size_t>(found.check)])) +
          field("kind", quoted(finding_kind_names[static_cast<size_t>(found.kind)])) +
          field("space", quoted(found.space)) + field("variable", quoted(found.variable)) +

@@ -235,7 +235,8 @@ const Instruction *watch_product(Warp &w, const Instruction *i, const WatchedNum
 
 } // namespace
 
-WatchedNumbers watched_numbers(std::string_view opcode, const Operation &operation) {
+WatchedNumbers watched_numbers(std::string_view opcode, ptx::Type result, const ptx::Type *sources,
+                               uint8_t source_count) {
   WatchedNumbers watched;
   std::string_view mnemonic = opcode.substr(0, opcode.find('.'));
   std::string_view last = opcode.substr(opcode.rfind('.') + 1);
@@ -243,16 +244,16 @@ WatchedNumbers watched_numbers(std::string_view opcode, const Operation &operati
   // Formats that PTX keeps as bits may hold a NaN of their own.
   const bool of_bits = mnemonic == "cvt" && ptx::type_from_name(last) == ptx::Type::none;
   if (std::find(std::begin(makers), std::end(makers), mnemonic) == std::end(makers) || of_bits ||
-      operation.source_count > WatchedNumbers::most_sources)
+      source_count > WatchedNumbers::most_sources)
     return watched;
   auto type = [&](ptx::Type of) {
     return pairs && of == ptx::Type::b64 ? NumberType::f32x2 : number_type(of);
   };
-  watched.result = type(operation.destination);
+  watched.result = type(result);
   watched.is_watched = is_floating(watched.result);
-  watched.source_count = operation.source_count;
+  watched.source_count = source_count;
   for (uint32_t s = 0; s < watched.source_count; ++s)
-    watched.sources[s] = type(operation.sources[s]);
+    watched.sources[s] = type(sources[s]);
   return watched;
 }
 

@@ -3,13 +3,14 @@
 
 #include <string_view>
 
-#include "exec/operations/table.hpp"
+#include "exec/program/program.hpp"
 
 namespace emulator {
 
-// What is watched of an instruction that `operation` executes; without a handler where its result cannot tell
-// anything.
-WatchedNumbers watched_numbers(std::string_view opcode, const Operation &operation);
+// What is watched of an instruction that reads and makes values of these types; `is_watched` is false where
+// its result cannot tell anything.
+WatchedNumbers watched_numbers(std::string_view opcode, ptx::Type result, const ptx::Type *sources,
+                               uint8_t source_count);
 WatchedNumbers watched_numbers(const MatrixForm &form);
 
 // Executes an instruction in place of its own handler (Program::watched), and looks at what it made.

@@ -68,7 +68,8 @@ Lowered &Lowering::emit(std::string_view form, const std::vector<uint32_t> &sour
   lowered.instruction.immediate = found.immediate;
   lowered.known = found.known;
   if (watches_numbers_)
-    lowered.watched = watched_numbers(instruction_->opcode, found);
+    lowered.watched =
+        watched_numbers(instruction_->opcode, found.destination, found.sources, found.source_count);
   for (size_t s = 0; s < sources.size(); ++s)
     refer(lowered, fields[s], sources[s], false);
   if (destination != UINT32_MAX)
