@@ -37,6 +37,8 @@ public:
   void defer() { deferred_ = true; }
   // Fences do something.
   void check() { checked_ = true; }
+  // Results will be looked at.
+  void watch_numbers() { watches_numbers_ = true; }
   // Branch tables of the function, as positions of the body.
   const std::vector<std::vector<uint32_t>> &tables() const { return tables_; }
 
@@ -182,6 +184,7 @@ private:
   uint32_t carry_ = UINT32_MAX;
   bool deferred_ = false;
   bool checked_ = false;
+  bool watches_numbers_ = false;
   std::unordered_map<uint32_t, FusedProduct> fused_;
   // A register of 128 bits is two rows: the lower half is its own value, the upper one is here.
   std::unordered_map<uint32_t, uint32_t> upper_half_;
