@@ -266,6 +266,11 @@ def test_factors_that_no_lane_has_are_named(fresh: Fresh, places: str, said: str
             "with the sparsity selector 2, of 2",
         ),
         (
+            "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+            ", %r8, 4",
+            "with the sparsity selector 4, of 4",
+        ),
+        (
             "mma.sync.aligned.m16n8k32.row.col.f32.e3m2.e3m2.f32",
             "",
             "mma.sync.aligned.m16n8k32.row.col.f32.e3m2",
@@ -278,6 +283,7 @@ def test_factors_that_no_lane_has_are_named(fresh: Fresh, places: str, said: str
     ],
 )
 def test_what_ptx_does_not_have_is_refused(fresh: Fresh, opcode: str, after: str, said: str) -> None:
-    b = "{%r4, %r5, %r6, %r7}" if ".sp." in opcode else "{%r4, %r5}"
-    text = f"{opcode} {FOUR}, {{%r0, %r1, %r2, %r3}}, {b}, {FOUR}{after};"
+    a = "{%r0, %r1}" if "m16n8k16" in opcode else "{%r0, %r1, %r2, %r3}"
+    b = "{%r4, %r5, %r6, %r7}" if ".sp." in opcode and "k32" in opcode else "{%r4, %r5}"
+    text = f"{opcode} {FOUR}, {a}, {b}, {FOUR}{after};"
     assert said in complaint(fresh, module(text, parameters=0), 801)

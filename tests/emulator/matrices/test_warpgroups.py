@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MODES = {16: 0, 128: 1, 64: 2, 32: 3}  # bytes that a swizzle covers, to what the descriptor says
 A_BYTES, B_BYTES = 8192, 32768
+SECOND_WARPGROUP = "setp.lt.u32 %p3, %t, 128; @%p3 exit; sub.u32 %t, %t, 128;"
 
 
 @dataclass(frozen=True)
@@ -243,7 +244,12 @@ def test_a_warpgroup_multiplies_what_descriptors_name(cuda: driver_api.Driver, c
     ]
     text = kernel(opcode, registers, in_registers, flags, case.selector)
     assert run(cuda, text, words, block=128) == 0
-    found = np.frombuffer(cuda.read(out, 512 * registers), "u4").reshape(registers, 128).astype(np.uint64)
+    first_warpgroup = cuda.read(out, 512 * registers)
+    found = np.frombuffer(first_warpgroup, "u4").reshape(registers, 128).astype(np.uint64)
+    cuda.write(out, bytes(512 * registers))
+    begin = text.replace("mov.u32 %t, %tid.x;", f"mov.u32 %t, %tid.x; {SECOND_WARPGROUP}", 1)
+    assert run(cuda, begin, words, block=256) == 0
+    assert cuda.read(out, 512 * registers) == first_warpgroup
     d = np.vstack(
         [reference.matrix_of(of_warp, "d", found[:, 32 * warp : 32 * warp + 32]) for warp in range(4)]
     )

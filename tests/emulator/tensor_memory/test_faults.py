@@ -14,7 +14,9 @@ ALLOC = "@%p1 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], {};
 FREE = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 {}, {};"
 LOAD = "tcgen05.ld.sync.aligned.32x32b.x1.b32 %r3, [{}];"
 PRODUCT = "mov.u32 %r4, {}; tcgen05.mma.cta_group::1.kind::f16 [%r2], %rd8, %rd8, %r4, 0;"
+PRODUCT_OF_BYTES = PRODUCT.replace("kind::f16", "kind::i8")
 F16_128x8 = 8 << 24 | 1 << 17 | 1 << 4
+S32_128x8 = 8 << 24 | 1 << 17 | 2 << 4
 
 
 @pytest.mark.parametrize("deferred", ["0", "1"])
@@ -90,6 +92,16 @@ F16_128x8 = 8 << 24 | 1 << 17 | 1 << 4
         ),
         (PRODUCT.format(0), 715, "an instruction descriptor"),
         (PRODUCT.format(F16_128x8 | 1 << 28), 715, "M 384 and N 8"),
+        (
+            PRODUCT.format(F16_128x8 | 2 << 7 | 2 << 10),
+            715,
+            "with types that this kind of tcgen05.mma does not",
+        ),
+        (
+            PRODUCT_OF_BYTES.format(S32_128x8 | 2 << 7),
+            715,
+            "with types that this kind of tcgen05.mma does not",
+        ),
         (
             "mov.u64 %rd8, 0x400000003fff;" + PRODUCT.format(F16_128x8),
             700,

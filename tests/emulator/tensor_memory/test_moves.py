@@ -99,6 +99,30 @@ def test_every_register_of_a_warp_is_where_the_document_says(
         np.testing.assert_array_equal(of_threads, registers_after)
 
 
+def test_each_fourth_warp_reaches_the_same_lanes(cuda: driver_api.Driver) -> None:
+    """The second warpgroup stores what the first one loads."""
+    ptx = module(
+        """
+        mul.wide.u32 %rd9, %t, 4; add.u64 %rd13, %rd0, %rd9;
+        setp.lt.u32 %p2, %t, 32; setp.lt.u32 %p3, %t, 128; mov.u32 %r7, place;
+        @%p2 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r7], 32;
+        bar.sync 0; ld.shared.u32 %r6, [%r7];
+        and.b32 %r5, %t, 96; shl.b32 %r5, %r5, 16; add.u32 %r5, %r6, %r5;
+        @!%p3 tcgen05.st.sync.aligned.32x32b.x1.b32 [%r5], %t;
+        tcgen05.wait::st.sync.aligned; bar.sync 0;
+        @%p3 tcgen05.ld.sync.aligned.32x32b.x1.b32 %r8, [%r5];
+        tcgen05.wait::ld.sync.aligned;
+        @%p3 st.global.u32 [%rd13], %r8;
+        bar.sync 0;
+        @%p2 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r6, 32;
+        """,
+        shared=".shared .b32 place;",
+    )
+    out = cuda.alloc(512)
+    assert run(cuda, ptx, [out, out], block=256) == 0
+    assert cuda.words(out, 128) == list(range(128, 256))
+
+
 COPIES = {
     "128x256b": (128, 2, lambda row: [row]),
     "128x128b": (128, 1, lambda row: [row]),

@@ -62,11 +62,15 @@ def run_product(
         whole, numbers_b = put_scales(product, whole, numbers_b, before, random)
 
     d = random.integers(-50, 51, (product.m, product.n)).astype(np.float64)
+    if product.d == "s32":  # so that sums leave the range, at both ends
+        d = np.where(d < 0, -(2.0**31) - d, 2.0**31 - 1 - d)
     for row, column, block, lane, at in product.places():
         before[block, lane, D_COLUMN + at] = reference.words(d[row, column : column + 1], product.d)[0]
     wanted = product.result(whole, numbers_b, d if adds else np.zeros_like(d))
     if product.saturate:
         wanted = np.clip(wanted, -(2**31), 2**31 - 1)
+    elif product.d == "s32":
+        wanted = (wanted + 2.0**31) % 2.0**32 - 2.0**31
 
     unit_a = reference.elements_of_16_bytes(product.kind, product.a)
     unit_b = reference.elements_of_16_bytes(product.kind, product.b)
