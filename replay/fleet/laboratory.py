@@ -21,12 +21,15 @@ from replay.drivers import find_driver
 from replay.errors import EngineError, FileError, UsageError
 from replay.fleet.matrix import Kind, Limits
 from replay.fleet.night import Who
+from replay.inspection.occupancy import less_than_a_wave
 from replay.results.comparison import ComparedRow
 from replay.results.fleet import FleetUnit
 from replay.results.schema import RunResult
 from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import identity
+from replay.snapshot.schema import Kernel, all_of
+from replay.snapshot.windows import choose_window
 from replay.state import state_folder
 from replay.timing.stopping import QUICK, StoppingParameters
 from replay.variants.model import parse as parse_variant
@@ -151,6 +154,7 @@ class Laboratory:
             for warning in (result.timing.warnings if result.timing is not None else ())
             if warning.code not in _SAID_WITH_THE_ROWS
         ]
+        warnings += _idle_parts(path, unit, kept)
         middle = {side: _middle(kept.get(text, [])) for side, text in (("a", unit.a), ("b", unit.b))}
         return Found(row, {side: result for side, result in middle.items() if result is not None},
                      list(dict.fromkeys(warnings)))  # fmt: skip
@@ -166,6 +170,19 @@ class Laboratory:
             return result
 
         return replay
+
+
+def _idle_parts(path: Path, unit: FleetUnit, kept: dict[str, list[RunResult]]) -> list[str]:
+    """Of kernels as captured: a variant may launch others."""
+    device = next((result.device for results in kept.values() for result in results), None)
+    if device is None:
+        return []
+    with SnapshotReader(path) as reader:
+        choose_window(reader, unit.window)
+        kernels = list(all_of(reader, Kernel))
+    small = less_than_a_wave(kernels, device.compute_capability, device.multiprocessors)
+    names = {kernel.name: kernel.demangled or kernel.name for kernel in kernels}
+    return [f"{names[name]}: {why}" for name, why in small.items()]
 
 
 def _middle(results: Sequence[RunResult]) -> RunResult | None:

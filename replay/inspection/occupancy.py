@@ -7,7 +7,12 @@ occupancy calculator (registers of a warp in units of 256, warps in units of 4, 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 from replay.records import dataclass
+from replay.snapshot.schema import Kernel
+from replay.text import number
 
 WARP = 32
 _REGISTERS, _REGISTER_UNIT, _WARP_UNIT = 65_536, 256, 4
@@ -53,3 +58,22 @@ def occupancy(
     if not found[limit]:
         return None
     return Occupancy(found[limit] * warps, most, limit, bool(registers))
+
+
+def less_than_a_wave(
+    kernels: Iterable[Kernel], compute_capability: str, multiprocessors: int
+) -> dict[str, str]:
+    """Mangled name -> why, of kernels whose first launch leaves a part of such a device idle. Without registers, or on
+    a device that is not in the table, only what has fewer blocks than the device has multiprocessors."""
+    found = {}
+    for kernel in kernels:
+        known, threads = kernel.attributes, math.prod(kernel.block)
+        shared_bytes = kernel.shared_bytes + known.get("static_shared_bytes", 0)
+        fits = occupancy(compute_capability, threads, known.get("registers"), shared_bytes)
+        each = fits.warps // -(-threads // WARP) if fits is not None and fits.exact else 1
+        blocks, room = math.prod(kernel.grid), multiprocessors * each
+        if 0 < blocks < room:
+            found[kernel.name] = (
+                f"less than one wave: {number(blocks, 'block')}, and the device holds {room:,} at once"
+            )
+    return found

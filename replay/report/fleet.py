@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
+from replay.errors import UsageError
 from replay.privacy import private_value
 from replay.report.junit import Case, document
 from replay.report.spreadsheet import csv_of
@@ -45,6 +48,11 @@ def render_fleet(night: Fleet, screen: Screen) -> str:
         parts += [
             flow(f"  {shown(case.verdict)} {shown(case.window_name, 60)}: {shown(reason, 400)}", screen)
             for reason, case in reversed(reasons.items())
+        ]
+        parts += [
+            flow(f"  {shown(case.window_name, 60)}: {shown('; '.join(case.warnings), 300)}", screen)
+            for case in seen
+            if case.warnings
         ]
     parts += _devices(night.devices, screen)
     lines = [*(f"{item.where}: {item.why}" for item in night.problems), *night.changes, *night.notes]
@@ -127,6 +135,29 @@ _CSV = (
 def fleet_csv(night: Fleet) -> str:
     """Every unit as a line."""
     return csv_of(_CSV, ([getattr(case, name) for name in _CSV] for case in night.cases))
+
+
+def fleet_parquet(night: Fleet) -> bytes:
+    """The same as CSV has, with types. Raises UsageError where pyarrow is not installed."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise UsageError(
+            "needs the package pyarrow", where="--parquet", next="pip install 'gpu-replay[parquet]'"
+        ) from None
+    types = {
+        "str": pyarrow.string(),
+        "int": pyarrow.int64(),
+        "float": pyarrow.float64(),
+        "bool": pyarrow.bool_(),
+    }
+    fields = {item.name: str(item.type).partition(" ")[0] for item in dataclasses.fields(FleetCase)}
+    schema = pyarrow.schema([(name, types[fields[name]]) for name in _CSV])
+    columns = {name: [getattr(case, name) for case in night.cases] for name in _CSV}
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(columns, schema=schema), file, compression="zstd")
+    return file.getvalue()
 
 
 def metrics_of(night: Fleet) -> str:

@@ -60,10 +60,8 @@ def corpus(replay, good_snapshot):
     folder.mkdir()
     shutil.copy(good_snapshot, replay.folder / "canary.rsnap")
     for number in range(1, SNAPSHOTS + 1):
-        name = "saxpy" if number % 2 else "inplace_scan"
-        replay.capture(
-            "--kernel", name, "--launch", str((number + 1) // 2), application=replay.application(name)
-        )
+        name, launch = "saxpy" if number % 2 else "inplace_scan", str((number + 1) // 2)
+        replay.capture("--kernel", name, "--launch", launch, application=replay.application(name, launch))
         (replay.folder / "x.rsnap").rename(folder / f"{number}.rsnap")
     return folder
 

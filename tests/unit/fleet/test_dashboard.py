@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 
 import pytest
 
-from replay.errors import WorkerError
+from replay.errors import UsageError, WorkerError
 from replay.fleet.verdicts import verdicts
 from replay.history.series import HistoryView
-from replay.report.fleet import fleet_csv, metrics_of
+from replay.report.fleet import fleet_csv, fleet_parquet, metrics_of
 from replay.report.html.dashboard.front import SIGNS
 from replay.report.html.dashboard.site import files_of
 
@@ -70,6 +71,25 @@ def test_every_unit_is_a_line_of_csv_and_of_prometheus(told):
     assert all(
         re.fullmatch(r'#.*|replay_fleet_\w+\{(\w+="(?:[^"\\]|\\.)*",?)*\} [-+.\de]+', line) for line in lines
     )
+
+
+def test_parquet_has_what_csv_has(told, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "fleet.parquet").write_bytes(fleet_parquet(told))
+    rows = parquet.read_table(tmp_path / "fleet.parquet").to_pylist()
+    listed = list(csv.DictReader(io.StringIO(fleet_csv(told))))
+    assert list(rows[0]) == list(listed[0])
+    assert [
+        {name: "" if value is None else str(value) for name, value in row.items()} for row in rows
+    ] == listed
+    assert {type(row["ratio"]) for row in rows} == {float, type(None)}
+
+
+def test_without_pyarrow_parquet_says_what_to_install(told, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match="pyarrow") as caught:
+        fleet_parquet(told)
+    assert "gpu-replay[parquet]" in caught.value.next
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser")

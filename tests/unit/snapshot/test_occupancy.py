@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replay.inspection.occupancy import occupancy
+from replay.inspection.occupancy import less_than_a_wave, occupancy
+from replay.snapshot.schema import Kernel
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,23 @@ def test_an_unknown_device_has_none():
     assert occupancy("5.2", 256, 32, 0) is None
     assert occupancy("9.0", 0, 32, 0) is None
     assert occupancy("9.0", 256, 32, 300 << 10) is None
+
+
+@pytest.mark.parametrize(
+    ("capability", "blocks", "registers", "room"),
+    [
+        ("9.0", 132 * 8 - 1, 32, 1056),  # 8 blocks of 256 threads on each of 132
+        ("9.0", 132 * 8, 32, None),
+        ("9.0", 131, None, 132),  # of a kernel whose registers are not known: one on each at least
+        ("9.0", 132, None, None),
+        ("7.0", 131, 32, 132),
+    ],
+)
+def test_what_leaves_a_part_of_the_device_idle_is_less_than_a_wave(capability, blocks, registers, room):
+    known = {} if registers is None else {"registers": registers}
+    kernel = Kernel("k", "k()", "", [], 1, [blocks, 1, 1], [256, 1, 1], 0, known)
+    found = less_than_a_wave([kernel], capability, 132)
+    expected = (
+        f"less than one wave: {blocks:,} blocks, and the device holds {room:,} at once" if room else None
+    )
+    assert found.get("k") == expected
