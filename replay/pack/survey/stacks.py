@@ -11,6 +11,7 @@ ORIGIN_TEXTS = frozenset(("frame", "stack", "origin"))
 MAXIMUM_STACKS = 65536  # and as many frames: interposer/objects/origins.c
 MAXIMUM_FRAMES_OF_STACK = 64
 
+_OF_THE_INTERPRETER = (-1, "<shim>")  # where C calls Python, in CPython 3.12
 _FRAME = re.compile(r"(-?[0-9]{1,9})\t([^\t]*)\t([^\t]*)")
 _STACK = re.compile(r"[0-9]{1,9}(?: [0-9]{1,9}){0,63}( \+)?")
 _ORIGIN = re.compile(r"([0-9]{1,10}) ([0-9]{1,9})")
@@ -36,7 +37,9 @@ class Stacks:
         elif kind == "stack" and (stack := _STACK.fullmatch(text)) and len(self.stacks) < MAXIMUM_STACKS:
             frames = tuple(map(int, text.removesuffix(" +").split()))
             if all(frame in self.frames for frame in frames):
-                self.stacks[int(number)] = frames
+                self.stacks[int(number)] = tuple(
+                    frame for frame in frames if self.frames[frame][:2] != _OF_THE_INTERPRETER
+                )
                 if stack[1]:
                     self.cut.add(int(number))
         elif kind == "origin" and (origin := _ORIGIN.fullmatch(text)):
