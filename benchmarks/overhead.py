@@ -12,6 +12,7 @@ least. Times are CPU time of the calling thread, kernel included; wall time is p
     outside           a capture waits for a later launch of this kernel, so its launches are counted
     open              every launch is recorded
     listed            launches are counted and timed, for `capture --list`; a million of them
+    Python frames     every launch of a Python program is recorded, with its frames and without them
 
 Exits 1 when a target is missed. REPLAY_TEST_INTERPOSER names another build than the installed package's.
 """
@@ -51,6 +52,7 @@ SETTINGS: dict[str, dict[str, str] | None] = {
     "open": {"KERNEL": "^vector"},
     "listed": {"LIST": "1"},
 }
+FRAMES = (5, 60)
 IN_NS = ("launch, closed", "copy, closed", "launch, open", "launch, listed")
 TARGETS = {
     "launch, closed": 5.0,  # ns added
@@ -62,6 +64,7 @@ TARGETS = {
     "command after the end, s": 1.0,  # CPU time of `capture --list` for a million launches, less that for 5,000
     "8 threads to 1, open": 1.1,  # CPU time a launch, as a ratio
     "8 threads to 1, closed": 1.1,  # CPU time a launch, as a ratio; a tenth is what runs of the same code differ by
+    **{f"{frames} Python frames, ns a launch": 5000.0 for frames in FRAMES},
     "200,000 launches/s, closed": 1.01,  # CPU time, as a ratio
 }
 
@@ -126,6 +129,33 @@ def measure(application: Path, setting: str, *, threads: int = 1, work: int = 0)
         return Times(*map(float, done.stdout.split()))
 
 
+def python_launch_ns(application: Path, frames: int, *, stacks: bool) -> float:
+    """CPU time of a launch out of Python, recorded; the least of the batches of a fresh process."""
+    with tempfile.TemporaryDirectory(dir=application.parent, suffix=".rcap") as directory:
+        environment = {
+            **os.environ,
+            "LD_LIBRARY_PATH": str(application.parent),
+            "LD_PRELOAD": str(interposer()),
+            "REPLAY_CAPTURE_DIRECTORY": directory,
+            "REPLAY_CAPTURE_KERNEL": "^vector",
+            "REPLAY_CAPTURE_PYTHON_STACKS": str(int(stacks)),
+        }
+        command = [sys.executable, str(HERE / "overhead" / "launches.py")]
+        words = ["vector_add", *map(str, (BATCHES, PACED_CALLS, frames))]
+        done = subprocess.run([*command, *words], env=environment, check=True, capture_output=True, text=True)
+        return float(done.stdout)
+
+
+def added_by_frames(application: Path, frames: int, rounds: int) -> float:
+    """In ns a launch: the least with the frames, less the least without them."""
+    both = [
+        [python_launch_ns(application, frames, stacks=stacks) for stacks in (False, True)]
+        for _ in range(rounds)
+    ]
+    without, with_frames = map(min, zip(*both, strict=True))
+    return with_frames - without
+
+
 def listing_seconds(application: Path, batches: int) -> float:
     """CPU time of `replay capture --list` itself: of the whole, less what the application takes without it."""
     words = [str(application), "vector_add", "1", str(batches), str(CALLS), "0", "0"]
@@ -177,6 +207,10 @@ def main() -> int:
             options.rounds,
             {name: partial(measure, application, name, work=work) for name in settings},
         )
+        of_frames = {
+            f"{frames} Python frames, ns a launch": added_by_frames(application, frames, options.rounds)
+            for frames in FRAMES
+        }
         listing = min(listing_seconds(application, LISTED_BATCHES) for _ in range(3))
         listing -= min(listing_seconds(application, 1) for _ in range(3))
     plain = one["no shim"]
@@ -195,6 +229,7 @@ def main() -> int:
         "launch, listed": one["listed"].launch - plain.launch,
         "resident MB, listed": (one["listed"].resident - plain.resident) / 1e6,
         "command after the end, s": listing,
+        **of_frames,
         "8 threads to 1, open": many["open"].launch / one["open"].launch,
         "8 threads to 1, closed": many["closed"].launch / one["closed"].launch,
         "200,000 launches/s, closed": paced["closed"].launch / paced["no shim"].launch,

@@ -7,6 +7,7 @@
 
 struct selection selection;
 static char *nvtx_range; // selection.nvtx_range
+static char *source;     // selection.source
 
 static _Atomic(regex_t *) kernel_expression; // the former ones stay: a launch in another thread may use one
 static char *(*demangle)(const char *, char *, size_t *, int *);
@@ -40,6 +41,21 @@ bool read_selection(void) {
   if (nvtx_range == NULL && range != NULL && range[0] != '\0')
     nvtx_range = strdup(range); // the environment may change
   chosen.nvtx_range = nvtx_range;
+  const char *line = NULL, *place = getenv(ENV_SOURCE);
+  if (source == NULL && place != NULL && place[0] != '\0')
+    source = strdup(place);
+  chosen.source = source;
+  chosen.python_stacks = source != NULL || number_of(ENV_PYTHON_STACKS) == 1;
+  if (source != NULL) {
+    line = strrchr(source, ':'); // `replay capture` sees to it that lines follow
+    chosen.source_file_bytes = line != NULL ? (size_t)(line - source) : strlen(source);
+  }
+  if (line != NULL) {
+    char *end;
+    chosen.first_line = chosen.last_line = (uint32_t)strtoul(line + 1, &end, 10);
+    if (*end == '-')
+      chosen.last_line = (uint32_t)strtoul(end + 1, NULL, 10);
+  }
   chosen.bounded = chosen.profiler || chosen.nvtx_range != NULL;
   chosen.whole_range = chosen.bounded && !chosen.list && kernel == NULL && launch == NULL;
   if (kernel != NULL && kernel[0] != '\0') {
@@ -86,7 +102,7 @@ bool ordinal_is_selected(uint64_t ordinal) {
 }
 
 bool launch_is_outside(void) {
-  if (selection.list || selection.bounded || atomic_load(&captures_under_way) > 0)
+  if (selection.list || selection.bounded || selection.source != NULL || atomic_load(&captures_under_way) > 0)
     return false;
   uint64_t before = atomic_load(&perturbation.launches_matched);
   do { // a note is written of every launch whose number is a power of two

@@ -10,7 +10,11 @@ struct selection {
   bool bounded; // only inside ranges: of this NVTX name, or between cuProfilerStart and cuProfilerStop
   const char *nvtx_range; // NULL: none
   bool profiler;
-  bool whole_range; // the window is one range, whatever is launched in it
+  bool python_stacks; // of each recorded launch
+  const char *source; // only launches from this file and these lines of it: NULL: from anywhere
+  size_t source_file_bytes;
+  uint32_t first_line, last_line; // 0: any
+  bool whole_range;               // the window is one range, whatever is launched in it
   int reach;
   uint64_t first_launch, last_launch, max_bytes, max_launches;
   uint64_t every; // above 0: a window for each such launch that is selected; 0: one window for all

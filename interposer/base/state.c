@@ -52,6 +52,7 @@ struct thread *register_thread(void) {
     }
   }
   thread->depth = 0;
+  thread->origin = 0;
   thread->id = (uint32_t)syscall(SYS_gettid);
   this_thread = thread;
   if (atomic_load(&thread_ends_made) == 2)
@@ -69,6 +70,7 @@ bool thread_has_scratch(struct thread *thread) {
 static void keep_this_thread(void) {
   for (struct thread *thread = atomic_load(&threads); thread != NULL; thread = thread->next) {
     atomic_store(&thread->inside, 0);
+    thread->origin = 0;
     if (thread != this_thread)
       atomic_store(&thread->taken, false);
     else

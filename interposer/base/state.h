@@ -57,6 +57,7 @@ struct thread {
   _Atomic uint64_t inside;
   unsigned depth;   // above 0: a call made by the driver or by the shim itself; passes through
   uint32_t id;      // kernel thread id
+  uint64_t origin;  // of its last recorded launch: the window and the stack, and 1 (objects/origins.c)
   uint8_t *scratch; // SCRATCH_BYTES, or NULL until a call is recorded
   struct known_word known[KNOWN_WORDS];
 };

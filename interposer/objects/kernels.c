@@ -24,7 +24,7 @@ bool launch_matters(struct thread *thread, uint64_t handle) {
   struct handle_row *row = find_row(&table, handle);
   uint32_t state = row != NULL ? atomic_load_explicit(&row->state, memory_order_relaxed) : KERNEL_NEW;
   if (UNLIKELY(now == MODE_DONE)) { // what is new by then is not looked at
-    if (state == KERNEL_MATCHES && !selection.bounded)
+    if (state == KERNEL_MATCHES && !selection.bounded && selection.source == NULL)
       count_after_end();
     return false;
   }

@@ -57,6 +57,11 @@ void ask_for_variables(void); // they become ranges of memory. The gate is close
 // Names of the variables of one part of an image, each with its NUL; NULL: not known.
 char *variable_names(const struct attachment *part, uint32_t *bytes);
 
+// ---- where a launch came from -------------------------------------------------------------------
+
+void look_at_origin(struct call *call); // LAUNCH, GRAPH_LAUNCH: while this thread is where it launches
+void write_origin(struct call *call);   // before ENTER
+
 // ---- calls that go into a stream capture --------------------------------------------------------
 
 bool goes_into_capture(const struct call *call); // that is under way

@@ -129,7 +129,8 @@ void select_launch(struct call *call) {
     call->kernel = kernel_of_handle(launched);
     count = kernel_matches(call->kernel);
   }
-  if (count == 0 || (selection.bounded && !inside_selected_range()))
+  if (count == 0 || (selection.bounded && !inside_selected_range()) ||
+      (selection.source != NULL && !call->is_from_source))
     return;
   uint64_t first = atomic_fetch_add(&perturbation.launches_matched, count) + 1, opens = 0;
   for (uint64_t ordinal = first; ordinal < first + count; ordinal++)

@@ -187,6 +187,7 @@ class NoteCode(enum.IntEnum):
     DEVICE_ERROR = 21
     REDACTED = 22  # by `replay redact`: the text says what was taken out, and whose outputs are kept
     MINIMISED = 23  # by `replay minimise`: the text says whose outputs are kept
+    ORIGIN_UNKNOWN = 24  # where launches came from was asked for and could not be found: the text says why
 
 
 # Environment of the application under capture: written by `replay capture`, read by the shim.
@@ -199,6 +200,8 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_LIST": "1: launches are counted and timed, nothing is recorded",
     "REPLAY_CAPTURE_NVTX": "NAME or NAME@DOMAIN: only inside NVTX ranges of this name",
     "REPLAY_CAPTURE_PROFILER": "1: only between cuProfilerStart and cuProfilerStop",
+    "REPLAY_CAPTURE_PYTHON_STACKS": "1: the Python frames of each recorded launch are written",
+    "REPLAY_CAPTURE_SOURCE": "FILE, FILE:LINE or FILE:FIRST-LAST: only launches with a Python frame there",
     "REPLAY_CAPTURE_MEMORY": "reachable, params or live",
     "REPLAY_CAPTURE_MAX_BYTES": "contents copied at most, in bytes; 0: no limit",
     "REPLAY_CAPTURE_MAX_LAUNCHES": "launches recorded at most; 0: no limit",

@@ -6,6 +6,7 @@ Regular expressions have the dialect of the interposer: POSIX extended, compiled
 from __future__ import annotations
 
 import ctypes
+import posixpath
 import re
 import shlex
 from typing import Literal
@@ -30,7 +31,8 @@ class Selection:
     nvtx, profiler: only inside NVTX ranges of this name, only between cuProfilerStart and cuProfilerStop; with
     whole_range, everything in the first such range instead of launches.
     every: a window of its own for every so-manieth of these launches; 0: one window from the first to the last.
-    torch_blocks: PyTorch tells its blocks.
+    torch_blocks: PyTorch tells its blocks. python_stacks: the Python frames of each recorded launch are kept.
+    source: only launches with a Python frame there: FILE, FILE:LINE or FILE:FIRST-LAST.
     kernel: "" matches every kernel. maximum_bytes, maximum_launches: 0 for no limit.
     """
 
@@ -47,6 +49,8 @@ class Selection:
     whole_range: bool = False
     every: int = 0
     torch_blocks: bool = False
+    python_stacks: bool = False
+    source: str = ""
 
     def environment(self) -> dict[str, str]:
         """The variables that tell the interposer; see vocabulary.CAPTURE_ENVIRONMENT."""
@@ -57,6 +61,10 @@ class Selection:
             variables["REPLAY_CAPTURE_NVTX"] = self.nvtx
         if self.profiler:
             variables["REPLAY_CAPTURE_PROFILER"] = "1"
+        if self.python_stacks:
+            variables["REPLAY_CAPTURE_PYTHON_STACKS"] = "1"
+        if self.source:
+            variables["REPLAY_CAPTURE_SOURCE"] = self.source
         if self.all:
             variables["REPLAY_CAPTURE_ALL"] = "1"
         elif not self.whole_range:
@@ -79,6 +87,7 @@ class Selection:
         if not self.all and not self.whole_range:
             if self.kernel:
                 words += ["--kernel", self.kernel]
+            words += ["--source", shlex.quote(self.source)] if self.source else []
             words += ["--launch", self._launches()]
             words += ["--each"] if self.every == 1 else []
         if self.memory != "reachable":
@@ -88,6 +97,7 @@ class Selection:
         if self.maximum_launches:
             words += ["--max-launches", str(self.maximum_launches)]
         words += ["--torch-blocks"] if self.torch_blocks else []
+        words += ["--python-stacks"] if self.python_stacks else []
         return " ".join(words)
 
     def _launches(self) -> str:
@@ -109,12 +119,18 @@ def parse_selection(
     profiler: bool = False,
     each: bool = False,
     torch_blocks: bool = False,
+    python_stacks: bool = False,
+    source: str | None = None,
 ) -> Selection:
     """The selection that a command line asks for. Without `--launch` it is the first matching launch, or as many of
     them as `--max-launches` allows; of a range without `--kernel` and `--launch` it is everything.
 
     Raises UsageError.
     """
+    if source is not None:
+        source = _parse_source(source)
+        if everything:
+            raise UsageError("--all takes every launch", next="leave out --source, or leave out --all")
     if everything and (kernel is not None or launch is not None):
         raise UsageError(
             "--all takes every launch", next="leave out --kernel and --launch, or leave out --all"
@@ -154,10 +170,29 @@ def parse_selection(
         maximum_launches or 0,
         nvtx=nvtx or "",
         profiler=profiler,
-        whole_range=bounded and kernel is None and launch is None and not each,
+        whole_range=bounded and kernel is None and launch is None and source is None and not each,
         every=every,
         torch_blocks=torch_blocks,
+        python_stacks=python_stacks,
+        source=source or "",
     )
+
+
+def _parse_source(text: str) -> str:
+    """FILE, FILE:LINE or FILE:FIRST-LAST as the interposer takes it. Raises UsageError."""
+    match = re.fullmatch(r"(?:\./)*([^\0]+?)(?::([0-9]{1,9})(?:-([0-9]{1,9}))?)?", text)
+    if match is None or not match[1].strip("/"):
+        raise UsageError(
+            f"{text!r} is no source line", where="--source", next="use FILE, FILE:LINE or FILE:FIRST-LAST"
+        )
+    first, last = int(match[2] or 1), int(match[3] or match[2] or 1)
+    if not 1 <= first <= last:
+        raise UsageError("lines are counted from 1, the first before the last", where=f"--source {text}")
+    path = posixpath.normpath(match[1])
+    # What follows the last colon are lines: a name that holds one itself is given them.
+    if not match[2]:
+        return f"{path}:0" if ":" in path else path
+    return f"{path}:{first}" if first == last else f"{path}:{first}-{last}"
 
 
 def parse_launches(text: str) -> tuple[int, int, int]:

@@ -20,8 +20,19 @@ if TYPE_CHECKING:
 CONTEXT = {"allow_interspersed_args": False}
 # What help shows under which title
 OPTIONS = {
-    "Launches": ("kernel", "launch", "each", "everything", "nvtx", "profiler", "maximum_launches", "listing"),
-    "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images", "with_ir"),
+    "Launches": (
+        "kernel",
+        "launch",
+        "each",
+        "everything",
+        "source",
+        "nvtx",
+        "profiler",
+        "maximum_launches",
+        "listing",
+    ),
+    "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images"),
+    "Where it is from": ("python_stacks", "with_ir"),
     "Output": ("output", "external", "least", "weights", "keep_raw", "keep_command_line", "json", "quiet"),
 }
 EXAMPLES = (
@@ -47,6 +58,14 @@ def capture(
         bool, flag("--each", "A snapshot for each of these launches (without --launch: of all).")
     ] = False,
     everything: Annotated[bool, flag("--all", "Everything from the first driver call on.")] = False,
+    source: Annotated[
+        str | None,
+        option(
+            "FILE[:LINE[-LINE]]",
+            "Only launches that come from there: a Python frame of the launching thread is in these lines.",
+            show_default="anywhere",
+        ),
+    ] = None,
     nvtx: Annotated[
         str | None,
         option(
@@ -81,6 +100,9 @@ def capture(
     ] = None,
     torch_blocks: Annotated[
         bool, flag("--torch-blocks", "Copy the blocks that PyTorch has in use, not the segments they lie in.")
+    ] = False,
+    python_stacks: Annotated[
+        bool, flag("--python-stacks", "Keep from where in Python each launch came (--source does, too).")
     ] = False,
     full_images: Annotated[
         bool,
@@ -146,6 +168,8 @@ def capture(
         profiler=profiler,
         each=each,
         torch_blocks=torch_blocks,
+        python_stacks=python_stacks,
+        source=source,
     )
     chosen = find_driver(driver)
     if chosen.reason and not quiet:

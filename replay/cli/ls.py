@@ -110,6 +110,7 @@ def _items(opened: Snapshot, subject: Subject, keep: Any, begin: int, *, whole: 
     """For JSON. whole: of all windows, one after another."""
     from replay.inspection import listed
     from replay.inspection.launches import with_kernels
+    from replay.inspection.origins import LaunchOrigins
     from replay.snapshot.contents import describe_images
 
     if subject is Subject.windows:
@@ -118,10 +119,15 @@ def _items(opened: Snapshot, subject: Subject, keep: Any, begin: int, *, whole: 
     for part in opened.each_window() if whole else (None,):
         window = None if part is None else part.number
         if subject is Subject.calls:
+            origins = LaunchOrigins(opened.reader)
             for call, kernel in with_kernels(opened.calls(begin)):
                 if keep(call):
                     yield listed.ListedCall(
-                        **vars(call), kernel=kernel.name, image=kernel.image, window=window
+                        **vars(call),
+                        kernel=kernel.name,
+                        image=kernel.image,
+                        origin=origins.of(call),
+                        window=window,
                     )
         elif subject is Subject.kernels:
             yield from (listed.ListedKernel(**vars(item), window=window) for item in opened.kernels())
@@ -170,11 +176,13 @@ def _calls(opened: Snapshot, keep: Any, begin: int) -> Iterator[str]:
     from collections import Counter
 
     from replay.inspection.launches import with_kernels
+    from replay.inspection.origins import LaunchOrigins, origin_text
     from replay.inspection.readable import describe
     from replay.report.snapshot import render_call
 
     count = Counter(kernel.name for kernel in opened.kernels())
+    origins = LaunchOrigins(opened.reader)
     for call, kernel in with_kernels(opened.calls(begin)):
         if keep(call):
             image = kernel.image if count[kernel.name] > 1 else ""
-            yield render_call(call, describe(call), kernel.name, image)
+            yield render_call(call, describe(call), kernel.name, image, origin_text(origins.of(call)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from pathlib import Path
 
 from replay.inspection.requirements import Requirements
@@ -44,10 +45,12 @@ class ExtractPrinted:
 @dataclass(frozen=True)
 class ListedCall(schema.Call):
     """A driver call in a list. kernel: what it launches, mangled, "" for other calls. image: digest of its module's
-    image. window: number of the one that it is from, null in a snapshot with one."""
+    image. origin: the Python frames that a launch came from, the innermost first; empty: not known. window: number of
+    the one that it is from, null in a snapshot with one."""
 
     kernel: str = ""
     image: str = ""
+    origin: list[schema.Frame] = field(default_factory=list)
     window: int | None = None
 
 

@@ -99,7 +99,9 @@ _ATTRIBUTES = {
 _MODELLED = ("registers", "local_bytes", "binary_version")
 
 
-def describe_kernel(draft: KernelDraft, images: ImageStore, sm: int | None, emulated: bool) -> schema.Kernel:
+def describe_kernel(
+    draft: KernelDraft, images: ImageStore, sm: int | None, emulated: bool, origin: list[schema.Frame]
+) -> schema.Kernel:
     """A kernel of the window, with what its image says of it for a device of architecture `sm`, and the driver."""
     known = images.kernel(draft.image, draft.name, sm) if draft.image else None
     slots: list[schema.ParameterSlot] = []
@@ -131,7 +133,7 @@ def describe_kernel(draft: KernelDraft, images: ImageStore, sm: int | None, emul
                 attributes[attribute] = value
     return schema.Kernel(
         draft.name, demangle(draft.name), draft.image, slots, draft.launches, list(draft.grid),
-        list(draft.block), draft.shared_bytes, attributes, draft.launch_attributes, draft.refused,
+        list(draft.block), draft.shared_bytes, attributes, draft.launch_attributes, draft.refused, origin,
     )  # fmt: skip
 
 

@@ -32,6 +32,10 @@ class Texts:
         """The text of a note."""
         return text if self.keep else private(text, self._paths) if code in _NAMES else self.message(text)
 
+    def name(self, text: str) -> str:
+        """Of something in the user's program."""
+        return text if self.keep else private(text, self._paths)
+
     def command(self, words: Sequence[str]) -> list[str]:
         """The words of a command line."""
         return list(words) if self.keep else private_command(words, self._paths)

@@ -22,6 +22,7 @@ from replay.pack.description import (
     describe_perturbation,
 )
 from replay.pack.ending import add_notes, state_of, state_text
+from replay.pack.origins import KeptOrigins
 from replay.pack.process import Process
 from replay.pack.survey import Survey, is_image
 from replay.pack.texts import Texts
@@ -56,6 +57,7 @@ class WindowWriter:
         self._writer = writer
         self._contents = contents
         self._calls = CallWriter(process, writer, contents, self._texts)
+        self._origins = KeptOrigins(process.first_pass.origins, self._texts)
         self._folder = folder
         self._compiled = compiled
         self._environment: schema.Environment | None = None
@@ -89,7 +91,7 @@ class WindowWriter:
             self._put("image", image)
         self._compilations(images)
         kernels = [
-            describe_kernel(draft, self._images, sm, environment.emulated)
+            describe_kernel(draft, self._images, sm, environment.emulated, self._origins.frames(draft.stack))
             for draft in survey.kernels.values()
         ]
         for kernel in kernels:
@@ -107,6 +109,8 @@ class WindowWriter:
             self._tensor_maps(survey.tensor_maps)
             for census in spool.objects():
                 self._put("census", census)
+            for origins in self._origins.objects(survey.origins):
+                self._put("origins", origins)
         finally:
             spool.close()
         for note in survey.notes:

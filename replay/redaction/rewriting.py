@@ -176,6 +176,8 @@ class _Rewriter:
             return replace(item, text=self._names.sentence(texts.note(item.code, item.text)))
         if isinstance(item, schema.Kernel):
             return self._kernel(item)
+        if isinstance(item, schema.Origins):
+            return None
         if isinstance(item, schema.Summary):
             words = self._names.sentence(texts.message(item.fault.words)) if item.fault else ""
             selection = REMOVED if self._images.names else texts.line(item.selection)
@@ -189,6 +191,7 @@ class _Rewriter:
 
     def _kernel(self, kernel: schema.Kernel) -> schema.Kernel:
         new = self._names.of.get(kernel.name)
+        kernel = replace(kernel, origin=[])  # functions and files of a program
         return kernel if new is None else replace(kernel, name=new, demangled=new)
 
     def _template(self, template: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from replay.images.demangle import demangle
+from replay.inspection.origins import origin_text
 from replay.outputs.wording import fault_text
 from replay.report.perturbation import skipped_launches, what_it_did
 from replay.report.run.preflight import needs_lines
@@ -205,10 +206,19 @@ _GEOMETRY: Cells[Kernel] = [
 
 def _launched_with(kernels: list[Kernel], indent: str) -> list[str]:
     """A line for each kernel that was launched with attributes."""
-    return [
+    return _from_where(kernels, indent) + [
         f"{indent}{shown(_name(kernel), INFO_NAME)} launched with {shown('; '.join(kernel.launch_attributes), 400)}"
         for kernel in kernels
         if kernel.launch_attributes
+    ]
+
+
+def _from_where(kernels: list[Kernel], indent: str) -> list[str]:
+    """A line for each kernel whose first launch is known to come from somewhere."""
+    return [
+        f"{indent}{shown(_name(kernel), INFO_NAME)} launched from {shown(origin_text(kernel.origin), 400)}"
+        for kernel in kernels
+        if kernel.origin
     ]
 
 
@@ -251,7 +261,7 @@ def _layout(kernel: Kernel) -> str:
     return f"{len(kernel.parameters)} ({size(end)})" if kernel.parameters else "none"
 
 
-def render_call(call: Call, described: str, kernel: str, image: str) -> str:
+def render_call(call: Call, described: str, kernel: str, image: str, origin: str = "") -> str:
     """One line of `replay ls SNAP calls`. described: the call as `replay.inspection.readable` shows it.
 
     image: digest of the kernel's, where the name alone does not tell it.
@@ -262,6 +272,7 @@ def render_call(call: Call, described: str, kernel: str, image: str) -> str:
     if call.in_capture:
         launched += "  # into a stream capture: nothing ran"
     launched += f" of image {shown(image[:8])}" if image else ""
+    launched += f" from {shown(origin)}" if origin else ""
     return f"{call.number:>6} {call.section:<6} {described}{launched}"
 
 

@@ -34,6 +34,7 @@ class KernelDraft:
     launch_attributes: list[str] = field(default_factory=list)
     taken: int = 0
     refused: bool = False
+    stack: int = 0  # of its first launch (pack/origins.py)
 
 
 @dataclass
@@ -70,6 +71,7 @@ class Survey:
     images_used: set[str] = field(default_factory=set)  # digests
     unnamed_launches: int = 0
     gpu_times_ns: dict[int, int] = field(default_factory=dict)
+    origins: list[tuple[int, int, int]] = field(default_factory=list)  # call, thread, stack
     graph_kernels: dict[int, dict[str, int]] = field(default_factory=dict)
     asked_by_capture: set[int] = field(default_factory=set)
     # Of texture and surface objects: their OBJECT_TYPES

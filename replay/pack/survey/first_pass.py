@@ -38,6 +38,7 @@ from replay.pack.survey.origins import (
     modules_of,
 )
 from replay.pack.survey.repeated import Repeated
+from replay.pack.survey.stacks import ORIGIN_TEXTS, Stacks
 from replay.pack.survey.state import Objects
 from replay.raw.columns import Rows
 from replay.raw.copies import RawCopy
@@ -56,7 +57,7 @@ OBJECT_TYPES = {"CUtexObject": 1, "CUsurfObject": 2}
 _DEVICE_ERROR = re.compile(r"(\d{1,9}) (\d) ?(.*)", re.DOTALL)  # CUresult, Moment, what the driver said
 
 # Notes that hold for every window of a capture.
-_OF_THE_PROCESS = frozenset(("CAPTURE_STOPPED", "CHILD_PROCESS", "IMAGE_UNKNOWN"))
+_OF_THE_PROCESS = frozenset(("CAPTURE_STOPPED", "CHILD_PROCESS", "IMAGE_UNKNOWN", "ORIGIN_UNKNOWN"))
 
 
 def _is_number(text: str) -> bool:
@@ -74,6 +75,7 @@ class FirstPass:
         descriptions = Descriptions(images.read)
         self.objects = Objects(descriptions)
         self.allocations = Allocations()
+        self.origins = Stacks()
         self._graphs = ExecutableGraphs(descriptions, self._kernel_of_node)
         self.survey = Survey()  # of the present window, or of the one to come
         self.calls = 0
@@ -168,6 +170,7 @@ class FirstPass:
         self._repeated.forget()
         self._before_launch.clear()
         self._under_way.clear()
+        self.origins.present.clear()
         self._modules_launched.clear()
         self._parameter_words.clear()
         self._refusals.clear()
@@ -185,7 +188,9 @@ class FirstPass:
     def _process_text(self, text: ProcessText) -> None:
         for key, value in text.values.items():
             name, _, call = key.rpartition(".")
-            if name == "gpu_time_ns" and _is_number(call) and _is_number(value):
+            if name in ORIGIN_TEXTS:
+                self.origins.take(name, call, value, self.survey.origins)
+            elif name == "gpu_time_ns" and _is_number(call) and _is_number(value):
                 self.survey.gpu_times_ns[int(call)] = int(value)
             else:
                 self.survey.process[key] = value
@@ -343,7 +348,13 @@ class FirstPass:
             layout, asked = (find_bytes(call.inputs, key) for key in (PARAMETER_LAYOUT, KERNEL_ATTRIBUTES))
             attributes = self._launch_attributes(call)
             draft = KernelDraft(
-                name, image, *launch_geometry(call), layout, asked, launch_attributes=attributes
+                name,
+                image,
+                *launch_geometry(call),
+                layout,
+                asked,
+                launch_attributes=attributes,
+                stack=self.origins.present.get(call.thread, 0),
             )
             survey.kernels[image, name] = draft
         draft.launches += 1

@@ -6,7 +6,7 @@ fields can be added; a field without a default is required for ever. Everything 
 comes from a stranger.
 
 Order of a whole file: header, environment, image*, compilation*, kernel*, call* (setup), chunk*, range*, change*,
-call* (window), census*, note*, summary. `summary` alone is enough for `replay info`.
+call* (window), census*, origins*, note*, summary. `summary` alone is enough for `replay info`.
 A file with several windows has header and environment once, and all of the rest for each window, after a `window`.
 """
 
@@ -118,6 +118,16 @@ class ParameterSlot:
 
 
 @dataclass(frozen=True)
+class Frame:
+    """A Python frame of a thread that launched. line: that it was at, -1 when not known. function: its qualified name
+    (before Python 3.11 its name)."""
+
+    file: str
+    line: int
+    function: str = ""
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A kernel that the window launches. `image` and `name` together identify it."""
 
@@ -134,6 +144,8 @@ class Kernel:
     # Of the first launch, such as "CLUSTER_DIMENSION 4x1x1"
     launch_attributes: list[str] = field(default_factory=list)
     refused: bool = False  # the driver took none of its launches
+    # Where its first launch came from, the innermost frame first; empty: not known
+    origin: list[Frame] = field(default_factory=list)
 
 
 # What a pointer parameter pointed to: bytes; Contents when large; the digest (str) of an Image.
@@ -257,6 +269,21 @@ class Census:
 
 
 @dataclass(frozen=True)
+class Origins:
+    """Where launches of the window came from. A window has one or several of these, each complete in itself.
+
+    stacks: positions in `frames`, the innermost first. cut: positions of stacks that lack their outermost frames.
+    launches: `[call, thread, stack]`: launches of this thread came from stack `stack` (from 1; 0: not known) from this
+    call on, up to the next one of the thread in any of these objects. A launch before the first one is not known.
+    """
+
+    frames: list[Frame]
+    stacks: list[list[int]]
+    launches: list[list[int]]
+    cut: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Note:
     """Something that is missing or special, with its reason. `code` is a name of `NoteCode`."""
 
@@ -341,6 +368,7 @@ KINDS: dict[str, type] = {
     "change": Change,
     "tensor_map": TensorMap,
     "census": Census,
+    "origins": Origins,
     "note": Note,
     "summary": Summary,
 }

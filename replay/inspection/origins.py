@@ -1,0 +1,64 @@
+"""Where a launch came from: the Python frames of its thread, as the capture kept them (`--python-stacks`)."""
+
+from __future__ import annotations
+
+import posixpath
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from replay.api.functions import by_symbol
+from replay.api.vocabulary import Effect
+from replay.snapshot.schema import Call, Frame, Origins, Source, all_of
+
+# Files of these are a framework's or Python's own, not the user's
+_INSTALLED = ("/site-packages/", "/dist-packages/", "/lib/python3")
+_MADE_UP = ("<frozen ", "<string>")
+
+
+class LaunchOrigins:
+    """Of the window that a snapshot is at. Raises FormatError for what does not fit."""
+
+    def __init__(self, source: Source) -> None:
+        self._calls: dict[int, list[int]] = {}
+        self._stacks: dict[int, list[list[Frame]]] = {}
+        for item in all_of(source, Origins):
+            stacks = [
+                [item.frames[place] for place in stack if 0 <= place < len(item.frames)]
+                for stack in item.stacks
+            ]
+            for launch in item.launches:
+                if len(launch) != 3:
+                    continue
+                call, thread, stack = launch
+                self._calls.setdefault(thread, []).append(call)
+                known = stacks[stack - 1] if 0 < stack <= len(stacks) else []
+                self._stacks.setdefault(thread, []).append(known)
+
+    def of(self, call: Call) -> list[Frame]:
+        """The frames of a launch, the innermost first; empty: not known, or no launch."""
+        place = bisect_right(self._calls.get(call.thread, ()), call.number)
+        function = by_symbol().get(call.function) if place and call.section == "window" else None
+        if function is None or function.effect not in (Effect.LAUNCH, Effect.GRAPH_LAUNCH):
+            return []
+        return self._stacks[call.thread][place - 1]
+
+
+def own_frames(frames: Sequence[Frame]) -> list[Frame]:
+    """Those that are not a framework's, where a reader looks first; all of them where there are no others."""
+    return [frame for frame in frames if not _is_installed(frame.file)] or list(frames)
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith(_MADE_UP) or any(part in f"/{file}" for part in _INSTALLED)
+
+
+def place_text(frame: Frame) -> str:
+    """`train.py:120 (forward)`."""
+    line = f":{frame.line}" if frame.line >= 0 else ""
+    return f"{posixpath.normpath(frame.file)}{line}" + (f" ({frame.function})" if frame.function else "")
+
+
+def origin_text(frames: Sequence[Frame], most: int = 3) -> str:
+    """One line: the frames to look at first, the innermost first; "" when none is known."""
+    shown = own_frames(frames)[:most]
+    return ", called by ".join(place_text(frame) for frame in shown)

@@ -1,0 +1,49 @@
+"""Stacks of Python frames that the launches of a process came from, as its texts tell them (raw/FORMAT.md)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field
+
+from replay.records import dataclass
+
+ORIGIN_TEXTS = frozenset(("frame", "stack", "origin"))
+MAXIMUM_STACKS = 65536  # and as many frames: interposer/objects/origins.c
+MAXIMUM_FRAMES_OF_STACK = 64
+
+_OF_THE_INTERPRETER = (-1, "<shim>")  # where C calls Python, in CPython 3.12
+_FRAME = re.compile(r"(-?[0-9]{1,9})\t([^\t]*)\t([^\t]*)")
+_STACK = re.compile(r"[0-9]{1,9}(?: [0-9]{1,9}){0,63}( \+)?")
+_ORIGIN = re.compile(r"([0-9]{1,10}) ([0-9]{1,9})")
+
+
+@dataclass
+class Stacks:
+    """frames: line, file and function by number; stacks: numbers of frames, the innermost first. cut: stacks that lack
+    their outermost frames. present: the stack of each thread's last launch in the window."""
+
+    frames: dict[int, tuple[int, str, str]] = field(default_factory=dict)
+    stacks: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    cut: set[int] = field(default_factory=set)
+    present: dict[int, int] = field(default_factory=dict)
+
+    def take(self, kind: str, number: str, text: str, origins: list[tuple[int, int, int]]) -> None:
+        """A line `KIND.NUMBER=TEXT`. One that makes no sense is passed over: what it tells is not known. origins: of
+        the window, as (call, thread, stack)."""
+        if not number.isdecimal() or len(number) > 19:
+            return
+        if kind == "frame" and (frame := _FRAME.fullmatch(text)) and len(self.frames) < MAXIMUM_STACKS:
+            self.frames[int(number)] = int(frame[1]), frame[2], frame[3]
+        elif kind == "stack" and (stack := _STACK.fullmatch(text)) and len(self.stacks) < MAXIMUM_STACKS:
+            frames = tuple(map(int, text.removesuffix(" +").split()))
+            if all(frame in self.frames for frame in frames):
+                self.stacks[int(number)] = tuple(
+                    frame for frame in frames if self.frames[frame][:2] != _OF_THE_INTERPRETER
+                )
+                if stack[1]:
+                    self.cut.add(int(number))
+        elif kind == "origin" and (origin := _ORIGIN.fullmatch(text)):
+            thread, of_stack = int(origin[1]), int(origin[2])
+            of_stack = of_stack if of_stack in self.stacks else 0
+            self.present[thread] = of_stack
+            origins.append((int(number), thread, of_stack))

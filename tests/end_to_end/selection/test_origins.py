@@ -1,0 +1,186 @@
+"""Where launches came from: Python frames of the launching thread, and choosing launches by them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+
+import pytest
+
+# Writes a number in each launch. `# 1` and its like mark the lines that tests name.
+PROGRAM = """
+    import ctypes, sys, threading
+    from cuda.bindings import driver as cu
+
+    def check(answer):
+        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
+        return answer[1] if len(answer) == 2 else answer[1:]
+
+    PTX = b'''.version 7.0
+    .target sm_50
+    .address_size 64
+    .visible .entry mark(.param .u64 p, .param .u32 v) {
+        .reg .u64 %a; .reg .u32 %v;
+        ld.param.u64 %a, [p]; ld.param.u32 %v, [v];
+        st.global.u32 [%a], %v;
+        ret;
+    }'''
+
+    check(cu.cuInit(0))
+    context = check(cu.cuDevicePrimaryCtxRetain(0))
+    check(cu.cuCtxSetCurrent(context))
+    mark = check(cu.cuModuleGetFunction(check(cu.cuModuleLoadData(PTX)), b"mark"))
+    memory = int(check(cu.cuMemAlloc(4)))
+
+    def by_bindings(value):
+        arguments = (memory, value), (ctypes.c_void_p, ctypes.c_uint32)
+        check(cu.cuLaunchKernel(mark, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0))
+
+    def by_ctypes(value, kind=ctypes.CDLL):
+        place, number = ctypes.c_uint64(memory), ctypes.c_uint32(value)
+        given = (ctypes.c_void_p * 2)(ctypes.addressof(place), ctypes.addressof(number))
+        launch = kind("libcuda.so.1").cuLaunchKernel
+        assert launch(ctypes.c_uint64(int(mark)), 1, 1, 1, 1, 1, 1, 0, None, given, None) == 0
+"""
+THOUSAND = """
+    class Layer:
+        def forward(self, value):
+            if value == 729:
+                by_bindings(value)  # wanted
+            else:
+                by_bindings(value)
+
+    layer = Layer()
+    for value in range(1000):
+        layer.forward(value)
+"""
+WAYS = """
+    by_bindings(1)  # 1
+    by_ctypes(2)  # 2
+    by_ctypes(3, ctypes.PyDLL)  # 3
+    def other():
+        check(cu.cuCtxSetCurrent(context))
+        by_bindings(4)  # 4
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    def deep(levels):
+        deep(levels - 1) if levels else by_bindings(5)  # 5
+    deep(100)
+    def generated():
+        by_bindings(6)  # 6
+        yield
+    list(generated())
+    exec(compile("by_bindings(7)", "<made up>", "exec"))
+    def late():
+        try:
+            by_bindings(8)  # 8
+        finally:
+            pass
+    late()
+"""
+
+
+@pytest.fixture
+def write(replay):
+    """The command of a program, and the line of each mark in it."""
+
+    def written(text):
+        path = replay.folder / "launching.py"
+        path.write_text(textwrap.dedent(PROGRAM) + textwrap.dedent(text))
+        marks = {
+            mark[1]: number
+            for number, line in enumerate(path.read_text().splitlines(), 1)
+            if (mark := re.search(r"# (\w+)$", line))
+        }
+        return [sys.executable, str(path)], marks
+
+    return written
+
+
+def launches(replay, snapshot="x.rsnap"):
+    """(value that it writes, its frames) of each launch in the snapshot."""
+    lines = json.loads(replay("ls", snapshot, "calls", "--json").stdout)
+    return [
+        (int.from_bytes(bytes.fromhex(call["inputs"]["kernelParams.0"])[8:12], "little"), call["origin"])
+        for call in lines["calls"]
+        if call["section"] == "window" and call["function"] == "cuLaunchKernel"
+    ]
+
+
+def test_source_takes_the_right_one_of_a_thousand_launches(replay, write):
+    command, marks = write(THOUSAND)
+    replay.capture("--source", f"launching.py:{marks['wanted']}", application=command)
+    [(value, frames)] = launches(replay)
+    assert value == 729
+    assert [frame["file"] for frame in frames if frame["line"] == marks["wanted"]] == ["launching.py"]
+    assert "Layer.forward" in replay("info", "x.rsnap").stdout
+    assert replay("run", "x.rsnap", "--quick").returncode == 0
+
+
+def test_frames_are_those_of_python_itself(replay, write):
+    command, marks = write(WAYS)
+    replay.capture("--kernel", "^mark$", "--launch", "1-8", "--python-stacks", application=command)
+    found = dict(launches(replay))
+    assert [*found] == [1, 2, 3, 4, 5, 6, 7, 8]
+    for value in (1, 2, 3, 4, 5, 6, 8):
+        lines = [frame["line"] for frame in found[value] if frame["file"] == "launching.py"]
+        assert marks[str(value)] in lines[:2], (value, found[value])
+    assert [frame["function"] for frame in found[1]] == ["by_bindings", "<module>"]
+    assert [frame["function"] for frame in found[4]][:2] == ["by_bindings", "other"]
+    assert len(found[5]) == 64
+    assert found[5][-1]["function"] == "deep"
+    assert ("<made up>", 1) in [(frame["file"], frame["line"]) for frame in found[7]]
+
+
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        ("launching.py", [0]),
+        ("hing.py", []),
+        ("./launching.py:{wanted}", [729]),
+        ("{folder}/launching.py:{wanted}", [729]),
+        ("launching.py:1", []),
+        ("launching.py:1-{wanted}", [729]),
+    ],
+)
+def test_source_names_a_file_and_lines(replay, write, source, values):
+    command, marks = write(THOUSAND)
+    source = source.format(folder=replay.folder, **marks)
+    if source.startswith("launching.py:1-"):  # the launch helper is before them: every launch is in the lines
+        values = [0]
+    replay.capture("--source", source, application=command, status=0 if values else 3)
+    assert not values or [value for value, _ in launches(replay)] == values
+
+
+def test_source_counts_launches_that_come_from_there(replay, write):
+    command, marks = write(
+        "for value in range(9):\n    by_bindings(value)\n    by_bindings(value + 100)  # mine\n"
+    )
+    replay.capture("--source", f"launching.py:{marks['mine']}", "--launch", "3", application=command)
+    assert [value for value, _ in launches(replay)] == [102]
+
+
+def test_without_the_option_nothing_is_kept(replay, write):
+    command, _ = write("by_bindings(1)\n")
+    replay.capture("--kernel", "^mark$", application=command)
+    assert launches(replay) == [(1, [])]
+
+
+def test_program_without_python_says_that_nothing_is_known(replay):
+    replay.capture("--python-stacks", application=replay.application("vector_add"))
+    notes = json.loads(replay("ls", "x.rsnap", "notes", "--json").stdout)["notes"]
+    assert [note["text"] for note in notes if note["code"] == "ORIGIN_UNKNOWN"] == [
+        "Python frames are not known: no Python is loaded"
+    ]
+
+
+def test_redacted_snapshot_has_no_frames(replay, write):
+    command, _ = write("by_bindings(1)\n")
+    replay.capture("--kernel", "^mark$", "--python-stacks", application=command)
+    assert launches(replay)[0][1]
+    replay("redact", "x.rsnap", "-o", "other.rsnap")
+    assert launches(replay, "other.rsnap") == [(1, [])]
+    assert "launched from" not in replay("info", "other.rsnap").stdout
