@@ -105,7 +105,7 @@ def test_what_a_fleet_found_is_reproduced_on_one_device(replay, folders, shown_c
         '[[kind]]\nname = "cpu"\ndriver = "emulator"\n[[compare]]\nname = "planted"\n'
         'b = "env=REPLAY_EMULATOR_SLOWDOWN=scan:1.05"\n'
     )
-    replay("fleet", "run", folders[1], "--matrix", matrix.name, "--results", "nights", fails=True)
+    replay("fleet", "run", folders[1], "--matrix", matrix.name, "--results", "nights", status=1)
     replay("dashboard", "nights", "-o", "site")
     (command,) = shown_commands(made="site/index.html", count=1)
     assert command.startswith("replay compare 'nightly/the next day/x.rsnap' --")
