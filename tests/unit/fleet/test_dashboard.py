@@ -64,7 +64,7 @@ def test_it_says_how_one_device_reproduces_what_changed(site, told):
     assert len(lines) == len(told.alerts)
     for words, case in zip(lines, told.alerts, strict=True):
         assert words[:2] == ["replay", "compare"]
-        assert words[2] == (f"{told.corpus}/{case.snapshot}" if told.corpus else case.snapshot)
+        assert words[2].endswith(case.snapshot)  # an absolute folder is left out, as everywhere
         assert words[-2:] == ["--b", case.b]
 
 
