@@ -141,8 +141,8 @@ def now_utc() -> str:
 
 
 def percent(ratio: float, digits: int = 2) -> str:
-    """A ratio as a change: `+6.20 %`."""
-    return f"{(ratio - 1) * 100:+.{digits}f} %"
+    """A ratio as a change: `+6.20 %`. What rounds to nothing has no minus."""
+    return f"{round((ratio - 1) * 100, digits) + 0.0:+.{digits}f} %"
 
 
 def cuda_version(number: int) -> str:

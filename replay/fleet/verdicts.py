@@ -73,7 +73,8 @@ def _status(night: Night, found: dict[str, FleetMeasured]) -> Fleet:
     now = standing(night)
     per_hour, left_s = _rate(night, now)
     return Fleet(FORMAT, __version__, now_utc(), night.folder.name, now.units, now.done, now.running, now.stuck,
-                 per_hour, left_s, devices=_devices(night, found), problems=list(night.plan.problems))  # fmt: skip
+                 per_hour, left_s, devices=_devices(night, found), problems=list(night.plan.problems),
+                 corpus=night.plan.corpus)  # fmt: skip
 
 
 def verdicts(night: Night, before: Night | None = None) -> Fleet:

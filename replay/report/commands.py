@@ -9,6 +9,7 @@ from replay.results.bisection import Bisection
 from replay.results.check import Check
 from replay.results.comparison import ComparedSide, Comparison
 from replay.results.evaluation import Evaluated
+from replay.results.fleet import Fleet
 from replay.results.schema import RunResult
 from replay.text import shown
 
@@ -74,6 +75,16 @@ def bisection_commands(result: Bisection) -> list[str]:
             sides = [*(["--a", good] if good else []), *(["--b", bad] if bad else [])]
             found.append(shown(joined(["replay", "compare", result.snapshot, *sides])))
     return found
+
+
+def fleet_commands(night: Fleet) -> list[str]:
+    """The comparisons of what has to be looked at, each as one device makes it; else of the first unit."""
+    found = []
+    for case in [*night.alerts[:SHOWN_COMMANDS], *night.cases[: not night.alerts]]:
+        sides = [*(["--a", case.a] if case.a else []), *(["--b", case.b] if case.b else [])]
+        path = f"{night.corpus.rstrip('/')}/{case.snapshot}" if night.corpus else case.snapshot
+        found.append(shown(joined(["replay", "compare", path, *sides])))
+    return list(dict.fromkeys(found))
 
 
 def check_commands(result: Check) -> list[str]:

@@ -167,7 +167,7 @@ class Fleet:
     """A night. night: its name. units: how many were asked for. done: of them. running: that are being done. stuck:
     that were begun as often as is allowed. per_hour: how fast, over the last ones; left_s: until the end at that rate;
     both None when not known. cases: the units. devices: all that worked. changes: what is not as in the night before:
-    commits, drivers."""
+    commits, drivers. corpus: the folder of the snapshots."""
 
     format: str
     tool_version: str
@@ -184,6 +184,7 @@ class Fleet:
     problems: list[FleetProblem] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    corpus: str = ""
 
     @property
     def alerts(self) -> list[FleetCase]:

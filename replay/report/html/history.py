@@ -32,6 +32,9 @@ def history_section(view: HistoryView) -> Section:
     series = sorted(view.series, key=_changed_most)
     changed = sum(len(item.changes) for item in series)
     title = f"History of {number(len(series), 'series', 'series')}, {number(view.results, 'result')}"
+    names = {item.kernel for item in series}
+    if len(names) == 1 and len(series) > 1:
+        title = f"{shown(names.pop(), 200)}: {title[:1].lower()}{title[1:]}"
     section = Section(title + (f": {number(changed, 'change')} of level" if changed else ""))
     if any(item.source == "modelled" for item in series):
         section.lines.append(MODELLED)

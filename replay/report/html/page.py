@@ -45,8 +45,8 @@ def sections_of(sources: Sources) -> list[Section]:
     ]
 
 
-def render_page(sources: Sources) -> str:
-    """The whole page as HTML."""
+def render_page(sources: Sources, up: str = "") -> str:
+    """The whole page as HTML. up: address of the page that led to it, "" none."""
     sections = sections_of(sources)
     figures = sum(section.figures() for section in sections)
     style = page_style()
@@ -62,6 +62,7 @@ def render_page(sources: Sources) -> str:
         title=_title(sections),
         sections=sections,
         draw=lambda plot: draw(plot, points),
+        up=up,
     )
 
 

@@ -19,9 +19,11 @@ def shown_commands(replay, tmp_path):
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m replay "$@"\n')
     program.chmod(0o755)
 
-    def run(*files: str, count: int) -> list[str]:
-        replay("report", *files, "-o", "page.html")
-        page = (replay.folder / "page.html").read_text(encoding="utf-8")
+    def run(*files: str, count: int, made: str = "") -> list[str]:
+        """made: a page that is there already."""
+        if not made:
+            replay("report", *files, "-o", "page.html")
+        page = (replay.folder / (made or "page.html")).read_text(encoding="utf-8")
         (block,) = re.findall(r'<pre class="commands">(.*?)</pre>', page, re.DOTALL)
         lines = re.findall(r"<span>(.*?)</span>", block)
         commands = [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
@@ -91,3 +93,23 @@ def test_an_evaluation_is_reproduced(replay, folders, shown_commands):
     replay("evaluate", f"{folders[0]}/x.rsnap", "my scan.ptx", "--trusted", "-o", "e.json")
     (command,) = shown_commands("e.json", count=1)
     assert command == "replay evaluate nightly/monday/x.rsnap 'my scan.ptx' --trusted"
+
+
+def test_a_snapshot_is_looked_at_and_replayed(folders, shown_commands):
+    assert shown_commands(f"{folders[1]}/x.rsnap", count=2)[1].startswith("replay run ")
+
+
+def test_what_a_fleet_found_is_reproduced_on_one_device(replay, folders, shown_commands):
+    matrix = replay.folder / "night.toml"
+    matrix.write_text(
+        '[[kind]]\nname = "cpu"\ndriver = "emulator"\n[[compare]]\nname = "planted"\n'
+        'b = "env=REPLAY_EMULATOR_SLOWDOWN=scan:1.05"\n'
+    )
+    replay("fleet", "run", folders[1], "--matrix", matrix.name, "--results", "nights", status=1)
+    replay("dashboard", "nights", "-o", "site")
+    (command,) = shown_commands(made="site/index.html", count=1)
+    assert command.startswith("replay compare 'nightly/the next day/x.rsnap' --")
+    kernels = list((replay.folder / "site" / "kernel").glob("*.html"))
+    assert shown_commands(made=str(kernels[0].relative_to(replay.folder)), count=1) == [
+        "replay history nights"
+    ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
+import shlex
 import sys
 
 import pytest
@@ -53,6 +55,17 @@ def test_what_changed_is_first_and_nothing_of_a_stranger_is_markup(site):
     assert 'data-verdicts="SLOWER"' in changes
     assert 'data-verdicts="UNSURE"' not in changes  # undecided is no change
     assert len(set(SIGNS.values())) == len(SIGNS)
+
+
+def test_it_says_how_one_device_reproduces_what_changed(site, told):
+    text = html.unescape((site / "index.html").read_text())
+    (block,) = re.findall(r'<pre class="commands">(.*?)</pre>', text, re.DOTALL)
+    lines = [shlex.split(re.sub("<[^>]*>", "", line)) for line in re.findall("<span>(.*?)</span>", block)]
+    assert len(lines) == len(told.alerts)
+    for words, case in zip(lines, told.alerts, strict=True):
+        assert words[:2] == ["replay", "compare"]
+        assert words[2].endswith(case.snapshot)  # an absolute folder is left out, as everywhere
+        assert words[-2:] == ["--b", case.b]
 
 
 def test_addresses_stay(site, told):

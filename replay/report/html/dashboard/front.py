@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from replay.report.commands import fleet_commands
 from replay.report.fleet import counted, headline
 from replay.report.html.cells import course_cell
 from replay.report.html.links import link
@@ -42,6 +43,8 @@ def front_page(
     rows = _matrix(night.cases, columns, pages)
     present = {case.verdict for case in night.cases}
     verdicts = [verdict for verdict in VERDICTS if verdict in present]
+    sections = [_devices(night, canaries), *_rest(night)]
+    sections[-1].commands = fleet_commands(night)
     done = f"{night.done:,} of {number(night.units, 'unit')} done"
     return assembled(
         "dashboard/dashboard.html.jinja",
@@ -56,7 +59,7 @@ def front_page(
         columns=columns,
         matrix=rows[:MAXIMUM_ROWS],
         left_out=" ".join(more(rows, MAXIMUM_ROWS, "kernels: fleet.csv has all")),
-        sections=[_devices(night, canaries), *_rest(night)],
+        sections=sections,
         draw=lambda plot: draw(plot, 0),
         files=files,
     )

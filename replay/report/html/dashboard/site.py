@@ -27,7 +27,7 @@ def files_of(
     pages = {kernel: f"kernel/{_digest(kernel)}.html" for kernel in of}
     for kernel, found in of.items():
         view = HistoryView(history.folder, found, sum(len(item.points) for item in found))
-        yield pages[kernel], render_page(Sources(histories=[view]))
+        yield pages[kernel], render_page(Sources(histories=[view]), up="../index.html")
     yield "fleet.csv", fleet_csv(night)
     yield "fleet.json", document(FLEET, night) + "\n"
     yield "fleet.prom", metrics_of(night)

@@ -127,7 +127,7 @@ def _window(place: int, path: Path, overview: Overview, texts: Markup) -> Window
         [item for item in overview.kernels if item.codes], _images(overview), _calls(overview), _memory(overview),
         _memory_note(overview), Table(["", ""], [[name, text] for name, text in info_facts(info) if text]), overview,
         texts, memory_block(overview.memory),
-        [shown(shlex.join(["replay", word, path.name, *chosen])) for word in ("info", "run")],
+        [shown(shlex.join(["replay", word, str(path), *chosen])) for word in ("info", "run")],
     )  # fmt: skip
 
 
