@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from replay.cli.common import Json, Quiet, driver_option, flag, option
-from replay.cli.packing import External, Least, OwnWeights
+from replay.cli.packing import External, Least, OwnWeights, WithIr
 
 if TYPE_CHECKING:
     from replay.capture.selection import Selection
@@ -21,7 +21,7 @@ CONTEXT = {"allow_interspersed_args": False}
 # What help shows under which title
 OPTIONS = {
     "Launches": ("kernel", "launch", "each", "everything", "nvtx", "profiler", "maximum_launches", "listing"),
-    "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images"),
+    "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images", "with_ir"),
     "Output": ("output", "external", "least", "weights", "keep_raw", "keep_command_line", "json", "quiet"),
 }
 EXAMPLES = (
@@ -99,6 +99,7 @@ def capture(
     external: External = None,
     least: Least = None,
     weights: OwnWeights = None,
+    with_ir: WithIr = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -109,7 +110,13 @@ def capture(
 
     Exit code: that of the application when it failed (128 + signal when it was killed); 3 when there is no snapshot.
     """
-    from replay.cli.packing import import_numpy_without_threads, pack_options, prepare_to_pack, taker
+    from replay.cli.packing import (
+        compiled,
+        import_numpy_without_threads,
+        pack_options,
+        prepare_to_pack,
+        taker,
+    )
 
     import_numpy_without_threads()
     from replay.capture.selection import parse_selection
@@ -147,7 +154,14 @@ def capture(
     def packer(raw: Path, path: Path) -> PackReport:
         prepare_to_pack()
         with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
-            return pack(raw, path, progress.advance, full_images=full_images, elsewhere=elsewhere)
+            return pack(
+                raw,
+                path,
+                progress.advance,
+                full_images=full_images,
+                elsewhere=elsewhere,
+                compiled=compiled(with_ir),
+            )
 
     if listing:
         return _list(application, selection, chosen, driver or "", json=json, quiet=quiet)
@@ -163,7 +177,7 @@ def capture(
             keep_raw=keep_raw,
             keep_command_line=keep_command_line,
             packer=packer,
-            pack_options=pack_options(external, least, weights),
+            pack_options=pack_options(external, least, weights, with_ir),
             follow=(lambda size_bytes: copied.see(size_bytes, time.monotonic())) if copied.visible else None,
         )
     if not quiet or report.failure:

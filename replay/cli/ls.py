@@ -130,21 +130,26 @@ def _items(opened: Snapshot, subject: Subject, keep: Any, begin: int, *, whole: 
         elif subject is Subject.notes:
             yield from (listed.ListedNote(**vars(item), window=window) for item in opened.notes())
         else:
+            made = {item.image: item for item in opened.compilations()}
             for image, holds in describe_images(opened):
-                yield listed.ListedImage(**vars(image), holds=holds, window=window)
+                yield listed.ListedImage(
+                    **vars(image), holds=holds, window=window, compilation=made.get(image.digest)
+                )
 
 
 def _lines(opened: Snapshot, subject: Subject, keep: Any, begin: int, screen: Screen) -> Iterator[str]:
+    from functools import partial
     from itertools import islice
 
     from replay.report import snapshot as report
-    from replay.snapshot.contents import describe_images
+    from replay.snapshot.contents import MAX_LISTED, describe_images
 
     if subject is Subject.calls:
         yield from _calls(opened, keep, begin)
         return
+    compilations = list(islice(opened.compilations(), MAX_LISTED))
     subjects: dict[Subject, tuple[Iterator[Any], Callable[[Any, Screen], str]]] = {
-        Subject.kernels: (opened.kernels(), report.render_kernels),
+        Subject.kernels: (opened.kernels(), partial(report.render_kernels, compilations=compilations)),
         Subject.memory: (opened.ranges(), report.render_memory),
         Subject.notes: (opened.notes(), report.render_notes),
         Subject.windows: (opened.windows(), report.render_windows),

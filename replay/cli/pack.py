@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from replay.cli.common import Json, Quiet, flag, option
-from replay.cli.packing import External, Least, OwnWeights
+from replay.cli.packing import External, Least, OwnWeights, WithIr
 
 
 def pack(
@@ -35,6 +35,7 @@ def pack(
     external: External = None,
     least: Least = None,
     weights: OwnWeights = None,
+    with_ir: WithIr = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -43,7 +44,7 @@ def pack(
     The raw capture stays as it is. A process that had no window is left out; a second one that had one gets a file of
     its own, OUT.<pid>.rsnap. Several windows (--each) come into one file.
     """
-    from replay.cli.packing import import_numpy_without_threads, prepare_to_pack, taker
+    from replay.cli.packing import compiled, import_numpy_without_threads, prepare_to_pack, taker
 
     import_numpy_without_threads()
     from replay.capture.session import check_output, content_bytes, explain_absence
@@ -73,6 +74,7 @@ def pack(
             window=window,
             ignore_space=ignore_space,
             elsewhere=elsewhere,
+            compiled=compiled(with_ir),
         )
     what = advice = ""
     if not report.snapshots:

@@ -7,11 +7,12 @@ import gc
 import os
 from typing import TYPE_CHECKING, Annotated
 
-from replay.cli.common import option
+from replay.cli.common import flag, option
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from replay.pack.triton_cache import TritonCache
     from replay.store.taking import Taker
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
@@ -45,6 +46,19 @@ OwnWeights = Annotated[
     ),
 ]
 
+WithIr = Annotated[
+    bool, flag("--with-ir", "Keep Triton's IR of the images, from its cache on the disk (TRITON_CACHE_DIR).")
+]
+
+
+def compiled(with_ir: bool) -> TritonCache | None:
+    """Where IR is looked for; None where the option does not ask for it."""
+    if not with_ir:
+        return None
+    from replay.pack.triton_cache import TritonCache, cache_folders
+
+    return TritonCache(cache_folders())
+
 
 def taker(
     external: str | None, least: str | None, weights: list[str] | None
@@ -64,10 +78,13 @@ def taker(
     return Taker(external, weights or (), MINIMUM_BYTES if least is None else parse_size(least, "--min"))
 
 
-def pack_options(external: str | None, least: str | None, weights: list[str] | None) -> str:
+def pack_options(
+    external: str | None, least: str | None, weights: list[str] | None, with_ir: bool = False
+) -> str:
     """The same options on a command line, a blank before each."""
     given = [("--external", external), ("--min", least), *(("--weights", text) for text in weights or ())]
-    return "".join(f" {name} {text}" for name, text in given if text is not None)
+    words = "".join(f" {name} {text}" for name, text in given if text is not None)
+    return words + " --with-ir" * with_ir
 
 
 def import_numpy_without_threads() -> None:

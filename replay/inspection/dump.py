@@ -26,7 +26,8 @@ from replay.results.documents import DUMP, PARAMETERS
 from replay.results.json import document, streamed
 from replay.results.written_files import DumpedLaunch, DumpedParameter
 from replay.snapshot.contents import MAX_LISTED, Snapshot
-from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Image, Range
+from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Compilation, Contents, Image, Range
+from replay.snapshot.schema.compilation import LEVELS, MAXIMUM_TEXT_BYTES
 
 NAME_LENGTH = 60
 FIXED_NAMES = ("manifest.json", "parameters.json")
@@ -37,7 +38,7 @@ _NPY_ALIGNMENT = 64
 
 @dataclass(frozen=True)
 class DumpedFile:
-    """One file that was written. what: "memory", "image", "image entry", "parameters"."""
+    """One file that was written. what: "memory", "image", "image entry", "IR", "parameters"."""
 
     name: str
     what: str
@@ -96,11 +97,16 @@ def dump(
                 where=f"--dtype {dtype}",
                 next="choose the buffers with --buffer, or another type",
             )
+    compilations: dict[str, list[Compilation]] = {}
+    for made in islice(opened.compilations(), MAX_LISTED):
+        compilations.setdefault(made.image, []).append(made)
     steps: list[tuple[str, Callable[[OutputFolder], list[DumpedFile]]]] = []
     for target in targets:
         steps.append((target.name, partial(_write_buffer, opened, target, descriptor, item_bytes, progress)))
     for image in chosen_images:
         steps.append((f"image {image.digest[:32]!r}", partial(_write_image, opened, image)))
+        for made in compilations.get(image.digest, ()):
+            steps.append((f"IR of image {image.digest[:32]!r}", partial(_write_levels, opened, image, made)))
     if everything:
         steps.append(("parameters", partial(_write_parameters, opened, ranges)))
     result = DumpResult(str(folder), [], [])
@@ -271,6 +277,23 @@ def _write_image(opened: Snapshot, image: Image, output: OutputFolder) -> list[D
             file.write(content)
         details: dict[str, object] = {"digest": image.digest, "target": target}
         files.append(DumpedFile(name, "image entry" if target else "image", len(content), details))
+    return files
+
+
+def _write_levels(
+    opened: Snapshot, image: Image, made: Compilation, output: OutputFolder
+) -> list[DumpedFile]:
+    """What a compiler made an image of: a file for each level."""
+    files = []
+    for level in LEVELS:
+        contents = made.levels.get(level)
+        if contents is None:
+            continue
+        data = opened.read(contents, MAXIMUM_TEXT_BYTES)
+        with output.create(f"{_label(image)}.{level}") as (file, name):
+            file.write(data)
+        details: dict[str, object] = {"digest": image.digest, "compiler": made.compiler, "level": level}
+        files.append(DumpedFile(name, "IR", len(data), details))
     return files
 
 

@@ -120,9 +120,16 @@ class _Reader:
         self.name("variables", item.name)
         return ReadableRange(item.id, describe(item), item.size_bytes, kinds, texts)
 
-    def image(self, image: schema.Image) -> ReadableImage:
+    def image(self, image: schema.Image, made: schema.Compilation | None) -> ReadableImage:
+        """With the IR that it was made of."""
         texts, unread = Texts(), ""
         try:
+            if made is not None:
+                self.name("source of kernels", made.place)
+                for contents in made.levels.values():
+                    for _, data in self._new(contents):
+                        if data is not None:
+                            texts.scan(data)
             data = self._opened.read(image.contents, MAX_DESCRIBED_IMAGE_BYTES)
             _scan_module(texts, data)
             room = MAX_DESCRIBED_IMAGE_BYTES
@@ -171,9 +178,10 @@ def exposure(opened: Snapshot) -> Exposure:
                 reader.name("selection and state", text)
         for kernel in opened.kernels():
             reader.name("kernels", kernel.demangled or kernel.name)
+        made = {item.image: item for item in islice(opened.compilations(), MAX_LISTED)}
         for image in islice(opened.images(), MAX_LISTED):
             if image.digest not in images:
-                images[image.digest] = reader.image(image)
+                images[image.digest] = reader.image(image, made.get(image.digest))
         for item in opened.ranges():
             count += 1
             ranges.append(reader.range_(item))

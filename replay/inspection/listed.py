@@ -68,10 +68,11 @@ class ListedRange(schema.Range):
 @dataclass(frozen=True)
 class ListedImage(schema.Image):
     """A module image in a list. holds: targets and number of kernels, or why it cannot be read. window: number of the
-    one that needs it, null in a snapshot with one."""
+    one that needs it, null in a snapshot with one. compilation: how a compiler made it, null where it was not kept."""
 
     holds: str = ""
     window: int | None = None
+    compilation: schema.Compilation | None = None
 
 
 @dataclass(frozen=True)

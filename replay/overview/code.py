@@ -16,13 +16,12 @@ from replay.images.ptx import statements
 from replay.images.ptx_accesses import UNKNOWN, Accesses, accesses_of
 from replay.images.ptx_body import kernel_body
 from replay.inspection.pieces import read_contents
-from replay.overview.model import Code, CodeLine
+from replay.overview.levels import level_codes
+from replay.overview.model import LONGEST_LINE, MAXIMUM_LINES, Code, CodeLine
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Image, all_of
+from replay.snapshot.schema import Compilation, Image, all_of
 
 MAXIMUM_IMAGE_BYTES = 64 << 20
-MAXIMUM_LINES = 600  # of a listing
-LONGEST_LINE = 200
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)")
 _FILE = re.compile(r'^[ \t]*\.file[ \t]+(\d{1,9})[ \t]+"([^"\n]{0,4096})"', re.MULTILINE)
 _LOC = re.compile(r"\s*\.loc\s+(\d{1,9})\s+(\d{1,9})")
@@ -34,6 +33,7 @@ class Images:
     def __init__(self, reader: SnapshotReader) -> None:
         self._reader = reader
         self._images = {image.digest: image for image in all_of(reader, Image)}
+        self._compilations = {made.image: made for made in all_of(reader, Compilation)}
         self._disassembler: Disassembler | None = None
 
     @lru_cache(maxsize=4)  # noqa: B019 (lives as long as the page is made)
@@ -65,15 +65,17 @@ class Images:
         return UNKNOWN
 
     def codes(self, kernel: str, digest: str) -> list[Code]:
-        """PTX and machine code. The tool that shows machine code is the user's, and only those on this machine are
-        run."""
+        """IR where it was kept, PTX and machine code. The tool that shows machine code is the user's, and only those on
+        this machine are run."""
         try:
             modules = self._modules(digest)
         except ReplayError as error:
             return [Code("code", why_not=f"The image cannot be read: {escaped(error.what)}.")]
         if digest not in self._images:
             return [Code("code", why_not="The image was not captured.")]
+        made = self._compilations.get(digest)
         return [
+            *(level_codes(self._reader, made) if made is not None else ()),
             _ptx([data for kind, data in modules if kind == "ptx"], kernel),
             self._machine(modules, kernel),
         ]

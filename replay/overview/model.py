@@ -118,6 +118,10 @@ class MemoryMap:
     notes: list[str] = field(default_factory=list)
 
 
+MAXIMUM_LINES = 600  # of a listing
+LONGEST_LINE = 200
+
+
 @dataclass(frozen=True)
 class CodeLine:
     """A line of PTX or machine code. place: "saxpy.cu:12" where it comes from other source than the line before."""
@@ -139,7 +143,7 @@ class Code:
 @dataclass(frozen=True)
 class KernelCode:
     """A kernel of the window. info: as its image has it. launches: in the window; gpu_ns: of those that were timed
-    together, None for none; timed: how many these are. codes: PTX and machine code."""
+    together, None for none; timed: how many these are. codes: IR where it was kept, PTX and machine code."""
 
     kernel: Kernel
     info: KernelInfo | None

@@ -115,7 +115,7 @@ class ImageStore:
     def kernel(self, digest: str, name: str, sm: int | None) -> KernelInfo | None:
         """What an image says of one of its kernels; None when it cannot be told."""
         if (digest, name) not in self._kernels:
-            data = self._readable(digest)
+            data = self.data(digest)
             try:
                 found = find_kernel(data, name, sm) if data else None
             except ImageError:
@@ -127,7 +127,7 @@ class ImageStore:
         """Names of the variables in an image that its kernels could write."""
         if digest in self._variables:
             return self._variables[digest]
-        data = self._readable(digest)
+        data = self.data(digest)
         try:
             found = variable_names(data, sm, writable=True) if data else []
         except ImageError:
@@ -135,7 +135,8 @@ class ImageStore:
         self._variables[digest] = found
         return found
 
-    def _readable(self, digest: str) -> bytes:
+    def data(self, digest: str) -> bytes:
+        """The bytes of an image, b"" of one that was not captured or is too large to be read."""
         where = self._where.get(digest)
         if where is None or where.length > MAXIMUM_PARSED_BYTES:
             return b""

@@ -28,6 +28,7 @@ from replay.pack.process import (
 )
 from replay.pack.report import PackedSnapshot, PackReport
 from replay.pack.room import require_room
+from replay.pack.triton_cache import TritonCache
 from replay.pack.window import WindowWriter
 from replay.raw.decode import Decoder
 from replay.raw.records import RawFile
@@ -49,6 +50,7 @@ def pack(
     window: int | None = None,
     ignore_space: bool = False,
     elsewhere: Taker | None = None,
+    compiled: TritonCache | None = None,
 ) -> PackReport:
     """Write the snapshots of the raw capture `raw`: `output` for the application's own process or the first one that
     had a window, and `NAME.<pid>.rsnap` beside it for others; `NAME.rank<n>.rsnap` for all processes of a distributed
@@ -59,6 +61,7 @@ def pack(
     binaries, and no text of images. keep_command_line: texts stay as they are in the raw capture. window: only this one
     of several, by its number (`schema.Window`). ignore_space: begin even where the disk may have too little room for
     all contents. elsewhere: takes large contents, so that the snapshot has only references of them.
+    compiled: where the IR of images is looked for, with `--with-ir`.
     Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written, UsageError
     when there is no such window.
     """
@@ -80,7 +83,7 @@ def pack(
             label = f".{process.label}" if named else ""
             path = output.with_name(f"{output.stem}{label}{output.suffix}")
             with contextlib.suppress(_NoSuchWindow):
-                written = _write(process, path, launcher, advance, window, elsewhere)
+                written = _write(process, path, launcher, advance, window, elsewhere, compiled)
             process.report(report)
             report.problems += process.problems
             if written is not None:
@@ -94,6 +97,8 @@ def pack(
         )
     if named:
         report.problems += without_launcher
+    if named and compiled is not None and compiled.told:
+        report.problems.append(compiled.told)
     _name_after_ranks(report, output)
     report.elsewhere = elsewhere.taken if elsewhere is not None else None
     return report
@@ -120,6 +125,7 @@ def _write(
     advance: Advance,
     wanted: int | None,
     elsewhere: Taker | None,
+    compiled: TritonCache | None,
 ) -> PackedSnapshot | None:
     """The snapshot of a process; None when it had no window, or the capture stopped before a call of it was recorded.
     wanted: only this window."""
@@ -141,7 +147,7 @@ def _write(
         calls = WindowCalls(Decoder(stack.enter_context(RawFile(process.raw.path)), calls_only=True))
         writer = stack.enter_context(SnapshotWriter(path, several_windows=several, elsewhere=elsewhere))
         contents = stack.enter_context(ContentsWriter(writer, process.blobs, advance, several))
-        build = WindowWriter(process, launcher, writer, contents, path.parent)
+        build = WindowWriter(process, launcher, writer, contents, path.parent, compiled)
         for place, survey in enumerate(itertools.chain([first], surveys), 1):
             window = numbers.window(survey.opened_by)
             if wanted is not None and window.number != wanted:

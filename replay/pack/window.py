@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from replay.pack.ending import add_notes, state_of, state_text
 from replay.pack.process import Process
 from replay.pack.survey import Survey, is_image
 from replay.pack.texts import Texts
+from replay.pack.triton_cache import TritonCache
 from replay.raw.events import RawCall
 from replay.snapshot import schema
 from replay.snapshot.container.writer import SnapshotWriter
@@ -44,6 +45,7 @@ class WindowWriter:
         writer: SnapshotWriter,
         contents: ContentsWriter,
         folder: Path,
+        compiled: TritonCache | None = None,
     ) -> None:
         self._process = process
         self._images = process.images
@@ -55,9 +57,11 @@ class WindowWriter:
         self._contents = contents
         self._calls = CallWriter(process, writer, contents, self._texts)
         self._folder = folder
+        self._compiled = compiled
         self._environment: schema.Environment | None = None
         self.rank = ""
         self._stored_images: dict[str, schema.Image] = {}
+        self._stored_compilations: dict[str, schema.Compilation | None] = {}
 
     def _begin(self, survey: Survey) -> schema.Environment:
         """What belongs to all windows."""
@@ -83,6 +87,7 @@ class WindowWriter:
             self._stored_images[digest] = image
             images[digest] = image.contents.size_bytes
             self._put("image", image)
+        self._compilations(images)
         kernels = [
             describe_kernel(draft, self._images, sm, environment.emulated)
             for draft in survey.kernels.values()
@@ -120,6 +125,17 @@ class WindowWriter:
         )
         self._put("summary", summary)
         return summary
+
+    def _compilations(self, digests: Iterable[str]) -> None:
+        if self._compiled is None:
+            return
+        known = self._stored_compilations
+        for digest in digests:
+            if digest not in known:
+                data = self._images.data(digest)
+                known[digest] = self._compiled.compilation(digest, data, self._writer, self._texts)
+            if (found := known[digest]) is not None:
+                self._put("compilation", found)
 
     def _put(self, kind: str, value: object) -> None:
         self._writer.write(kind, to_wire(value))

@@ -160,6 +160,8 @@ class _Rewriter:
                 devices=[replace(device, uuid="") for device in item.devices],
                 details={key: texts.path(text) for key, text in item.details.items()},
             )  # fmt: skip
+        if isinstance(item, schema.Compilation):
+            return None  # it is texts from end to end
         if isinstance(item, schema.Image):
             return self._images.image(item, level)
         if isinstance(item, Call):

@@ -10,7 +10,7 @@ from replay.outputs.wording import fault_text
 from replay.report.perturbation import skipped_launches, what_it_did
 from replay.report.run.preflight import needs_lines
 from replay.snapshot.contents import SnapshotInfo, Verification, WindowInfo, changed_bytes
-from replay.snapshot.schema import Call, Environment, Image, Kernel, Note, Range, Summary, Window
+from replay.snapshot.schema import Call, Compilation, Environment, Image, Kernel, Note, Range, Summary, Window
 from replay.text import (
     Cells,
     Column,
@@ -51,7 +51,7 @@ def render_info(info: SnapshotInfo, screen: Screen, needs: Requirements | None =
         parts += ["", render_windows(info.windows[: screen.most(INFO_WINDOWS)], screen)]
         parts += screen.rest(info.windows, INFO_WINDOWS, "window")
     if info.kernels:
-        parts += ["", _kernels(info.kernels[: screen.most(INFO_KERNELS)], screen)]
+        parts += ["", _kernels(info.kernels[: screen.most(INFO_KERNELS)], info.compilations, screen)]
         parts += screen.rest(info.kernels, INFO_KERNELS, "kernel")
     if needs is not None:
         parts += ["", heading("What a replay needs", screen), fields(needs_lines(needs), screen)]
@@ -174,7 +174,7 @@ def _problem(note: Note) -> str:
     return f"{shown(note.function, 60)}{f' (call {note.call})' if note.call else ''}: {text}"
 
 
-def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
+def _kernels(kernels: Iterable[Kernel], compilations: Iterable[Compilation], screen: Screen) -> str:
     listed = list(kernels)
     # A name alone does not always say which kernel is meant.
     ambiguous = len({kernel.name for kernel in listed}) < len(listed)
@@ -184,7 +184,8 @@ def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
         *_GEOMETRY,
         (Column("parameters", "right"), _layout),
     ]
-    return "\n".join([listing(listed, cells, screen, indent=2), *_launched_with(listed, "  ")])
+    lines = [*_launched_with(listed, "  "), *_made(listed, compilations, "  ", ambiguous)]
+    return "\n".join([listing(listed, cells, screen, indent=2), *lines])
 
 
 _GEOMETRY: Cells[Kernel] = [
@@ -209,6 +210,35 @@ def _launched_with(kernels: list[Kernel], indent: str) -> list[str]:
         for kernel in kernels
         if kernel.launch_attributes
     ]
+
+
+def _made(
+    kernels: list[Kernel], compilations: Iterable[Compilation], indent: str, ambiguous: bool
+) -> Iterator[str]:
+    """A line for each kernel of which the snapshot has what the compiler made it of."""
+    by_image = {item.image: item for item in compilations}
+    for kernel in kernels:
+        if (made := by_image.get(kernel.image)) is not None:
+            which = f" of image {shown(kernel.image[:8])}" if ambiguous else ""
+            yield f"{indent}{shown(_name(kernel), INFO_NAME)}{which} {compilation_line(made)}"
+
+
+def compilation_line(made: Compilation) -> str:
+    """By what an image was made, from where, how, and which levels of its IR there are."""
+    words = {"num_warps": "warp", "num_stages": "stage", "num_ctas": "CTA"}
+    chosen = [
+        number(int(value), word)
+        for option, word in words.items()
+        if (value := made.options.get(option, "")).isdecimal()
+        and len(value) < 9
+        and (option, value) != ("num_ctas", "1")
+    ]
+    parts = [
+        f"from {shown(made.place, 120)}" if made.place else "",
+        ", ".join(chosen),
+        f"with {', '.join(shown(level, 20) for level in made.levels)}" if made.levels else "without IR",
+    ]
+    return f"by {shown(made.compiler, 60)} " + "; ".join(filter(None, parts))
 
 
 def _name(kernel: Kernel) -> str:
@@ -241,7 +271,9 @@ def kernel_counts(kernels: dict[str, int]) -> list[str]:
     return [demangle(name) + (f" x{count}" if count > 1 else "") for name, count in ordered]
 
 
-def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
+def render_kernels(
+    kernels: Iterable[Kernel], screen: Screen, compilations: Iterable[Compilation] = ()
+) -> str:
     """`replay ls SNAP kernels`. Parameters are shown as offset:size in the parameter buffer; kernels of one name differ
     in their image."""
     listed = list(kernels)
@@ -254,7 +286,8 @@ def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
         (Column("image"), lambda kernel: shown(kernel.image[:8])),
         (Column("kernel", cut="middle"), lambda kernel: shown(_name(kernel))),
     ]
-    return "\n".join([listing(listed, cells, screen), *_launched_with(listed, "")])
+    made = _made(listed, compilations, "", len({kernel.name for kernel in listed}) < len(listed))
+    return "\n".join([listing(listed, cells, screen), *_launched_with(listed, ""), *made])
 
 
 def _asked_for(item: Range) -> str:

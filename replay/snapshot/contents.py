@@ -54,6 +54,7 @@ class SnapshotInfo:
     problem_counts: code -> number of such notes.
     windows: of a file with several, each with its summary; `summary` is then that of all.
     elsewhere: contents that the file has only references of, None when it has all.
+    compilations: how a compiler made images, with --with-ir.
     """
 
     path: str
@@ -71,6 +72,7 @@ class SnapshotInfo:
     objects: dict[str, int]
     windows: list[WindowInfo] = field(default_factory=list)
     elsewhere: ElsewhereInfo | None = None
+    compilations: list[schema.Compilation] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,10 @@ class Snapshot:
         """Module images, without their contents."""
         return self._values("image", schema.Image)
 
+    def compilations(self) -> Iterator[schema.Compilation]:
+        """How a compiler made images, without the texts."""
+        return self._values("compilation", schema.Compilation)
+
     def calls(self, begin: int = 0) -> Iterator[schema.Call]:
         """Driver calls in order, setup and window. begin: before the call of this number, some that make nothing are
         left out: what lies far before it is not looked at."""
@@ -205,6 +211,7 @@ class Snapshot:
             {kind: found.count for kind, found in reader.kinds.items()},
             windows,
             self._elsewhere(),
+            list(islice(self.compilations(), MAX_LISTED)),
         )
 
     def _elsewhere(self) -> ElsewhereInfo | None:
@@ -259,6 +266,12 @@ class Snapshot:
                 for image in self.images():
                     if self._lacks(image.contents, sound):
                         missing.append(f"{where}image {image.digest}")
+                for made in self.compilations():
+                    missing += [
+                        f"{where}{level} of image {made.image}"
+                        for level, contents in made.levels.items()
+                        if self._lacks(contents, sound)
+                    ]
                 for item in self.ranges():
                     for moment, contents in (("before", item.before), ("after", item.after)):
                         if contents is not None and self._lacks(contents, sound):

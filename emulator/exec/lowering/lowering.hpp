@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "exec/block/pending.hpp"
+#include "exec/control/aligned.hpp"
 #include "exec/lowered/lowered.hpp"
 #include "exec/lowering/fuse.hpp"
 #include "exec/lowering/opcode.hpp"
@@ -131,6 +132,7 @@ private:
   void put_coordinates(const Operand &list, const ImageForm &form, std::vector<uint32_t> &rows);
   Lowered &emit_image(Handler handler, const ImageForm &form, std::vector<uint32_t> rows);
   void nothing();
+  void need_whole_warp(control::Aligned name); // before what follows
   void fence();
   void tell_asynchronous(Handler handler, int64_t immediate = 0);
   bool tell_of_groups(Opcode &opcode, Track track);

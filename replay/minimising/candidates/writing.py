@@ -128,6 +128,8 @@ class _Writing:
         if isinstance(item, schema.Image):
             if item.digest in self._used or self._all_kernels:
                 yield self._image(item)
+        elif isinstance(item, schema.Compilation):
+            return  # it is of the image before lines were cut out
         elif isinstance(item, schema.Kernel):
             here = LaunchedKernel(item.name, item.image)
             if here in self._kernels or item.name in self._graph_kernels or self._all_kernels:

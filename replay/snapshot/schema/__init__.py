@@ -5,8 +5,8 @@ are the keys of the maps. A reader ignores keys it does not know and takes the d
 fields can be added; a field without a default is required for ever. Everything is checked on the way in: a snapshot
 comes from a stranger.
 
-Order of a whole file: header, environment, image*, kernel*, call* (setup), chunk*, range*, change*, call* (window),
-census*, note*, summary. `summary` alone is enough for `replay info`.
+Order of a whole file: header, environment, image*, compilation*, kernel*, call* (setup), chunk*, range*, change*,
+call* (window), census*, note*, summary. `summary` alone is enough for `replay info`.
 A file with several windows has header and environment once, and all of the rest for each window, after a `window`.
 """
 
@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from replay.api.structs import TENSOR_MAP_BYTES
 from replay.errors import FormatError
 from replay.records import dataclass
+from replay.snapshot.schema.compilation import Compilation as Compilation
 from replay.snapshot.schema.memory import ATTACH as ATTACH
 from replay.snapshot.schema.memory import CHUNK_BYTES as CHUNK_BYTES
 from replay.snapshot.schema.memory import DIGEST_BYTES as DIGEST_BYTES
@@ -333,6 +334,7 @@ KINDS: dict[str, type] = {
     "environment": Environment,
     "window": Window,
     "image": Image,
+    "compilation": Compilation,
     "kernel": Kernel,
     "call": Call,
     "range": Range,
