@@ -23,7 +23,7 @@ MAXIMUM_STEPS = 8
 CALIBRATION_RUNS = 10  # of each end, for a symptom that shows now and then
 CERTAIN_RUNS = 3  # with the expected outcome and no other
 MAXIMUM_LOG_CHARACTERS = 4000
-_LEAST_DEVIATION = 0.0005  # of a round; the calibration may have seen less by luck
+LEAST_DEVIATION = 0.0005  # of a round; the calibration may have seen less by luck
 
 
 class SkippedError(ReplayError):
@@ -214,9 +214,7 @@ class _Timed(_Work):
     def evidence(self, ends: Rounds) -> StepEvidence:
         found = ends.judgement.estimate
         assert found is not None
-        return StepEvidence(
-            math.log(found.ratio), max(found.deviation, _LEAST_DEVIATION), self.progress.exact
-        )
+        return StepEvidence(math.log(found.ratio), max(found.deviation, LEAST_DEVIATION), self.progress.exact)
 
     def steps_between(
         self, kept: list[int], ends: Rounds, total: float, evidence: StepEvidence

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import os
 import sys
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,10 +26,34 @@ from replay.cli.common import (
     flag,
     option,
 )
+from replay.cli.steps import BISECT, ON
 
+if TYPE_CHECKING:
+    from replay.library.steps import Search
+    from replay.results.check import Check
+
+OPTIONS = {
+    "Check": (
+        "baseline",
+        "config",
+        "variant",
+        "driver",
+        "history",
+        "quick",
+        "timeout",
+        "trust",
+        "budget",
+        "state",
+    ),
+    "Search": ("bisect", "on", "matrix", "results"),
+    "Output": ("junit_file", "github", "output", "json", "verbose", "quiet"),
+}
 _GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
-EXAMPLES = ("replay check corpus --baseline results --junit check.xml -o check.json",)
+EXAMPLES = (
+    "replay check corpus --baseline results --junit check.xml -o check.json",
+    "replay check corpus --baseline results --bisect ptxas=12.6..13.0 --budget 2h",
+)
 
 
 def check(
@@ -40,7 +67,15 @@ def check(
     github: Annotated[
         bool, flag("--github", "Print annotations, and add to the summary of a GitHub job.")
     ] = False,
-    budget: Annotated[str, option("TIME", "No snapshot is begun after this: 90s, 5m, 1h.")] = "",
+    bisect: Annotated[str, BISECT] = "",
+    on: Annotated[str, ON] = "local",
+    matrix: Annotated[
+        Path | None, option("FILE.toml", "Kinds of devices to search on.", show_default="this machine")
+    ] = None,
+    results: Annotated[Path, option("DIR", "Where the search keeps what it found.")] = Path("fleet"),
+    budget: Annotated[
+        str, option("TIME", "No snapshot and no search is begun after this: 90s, 5m, 1h.")
+    ] = "",
     state: StateFile = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,
@@ -53,7 +88,8 @@ def check(
     """Replay every snapshot of a folder and hold it against a baseline.
 
     What looks slow or wrong is replayed twice more, each in a fresh process; only when all agree it is an alert. What
-    cannot be replayed fails its own case and no other.
+    cannot be replayed fails its own case and no other. --bisect then searches for what made each confirmed step,
+    several candidates at once where devices are free.
 
     Exit code 0: no alerts. 1: alerts.
     """
@@ -63,6 +99,7 @@ def check(
     from replay.library.checking import check as run_check
     from replay.report.check import github_annotations, github_summary, headline, junit, render_check
     from replay.report.streams.json import print_result
+    from replay.report.streams.output import put
     from replay.report.streams.progress import StageLine
     from replay.results.documents import CHECK
     from replay.results.json import write_document
@@ -71,13 +108,25 @@ def check(
     for path in (junit_file, state, output):
         if path is not None:
             require_place(path)
+    budget_s = seconds(budget, "--budget") if budget else None
+    steps: list[str] = []
     with StageLine(hidden=quiet or json) as line:
+        search = None
+        if bisect:
+            from replay.library.steps import Search
+
+            search = Search(bisect, on, say=line.show, command=reproduction())
+            search.candidates()  # what is wrong with them is said before anything is replayed
+        begin_s = time.monotonic()
         result = run_check(
-            corpus, baseline, config=config, variant=variant, driver=driver, history=history,
-            budget_s=seconds(budget, "--budget") if budget else None, state=state,
-            timeout_s=seconds(timeout, "--timeout"), trust=trust, quick=quick, command=reproduction(),
+            corpus, baseline, config=config, variant=variant, driver=driver, history=history, budget_s=budget_s,
+            state=state, timeout_s=seconds(timeout, "--timeout"), trust=trust, quick=quick, command=reproduction(),
             progress=line.show,
         )  # fmt: skip
+        if search is not None:
+            left_s = math.inf if budget_s is None else budget_s - (time.monotonic() - begin_s)
+            search = dataclasses.replace(search, budget_s=left_s)
+            result, steps = _search(search, result, corpus, matrix, results, driver, quick)
     if output is not None:
         write_document(output, CHECK, result)
     if junit_file is not None:
@@ -89,4 +138,31 @@ def check(
             with open(summary, "a", encoding="utf-8") as file:
                 file.write(github_summary(result))
     print_result(CHECK, result, json, render_check, brief=headline if quiet else None)
+    if steps and not (json or quiet):
+        put("\n".join(steps))
     return ExitCode.GATE_FAILED if result.alerts else ExitCode.DONE
+
+
+def _search(
+    search: Search,
+    result: Check,
+    corpus: Path,
+    matrix: Path | None,
+    results: Path,
+    driver: str | None,
+    quick: bool,
+) -> tuple[Check, list[str]]:
+    """The result with what made each step, and what to print."""
+    from replay.cli.steps import write_steps
+    from replay.library.steps import is_step, search_check, unit_name
+    from replay.report.steps import cause_of, of_check
+
+    caused, troubles = search_check(search, results, corpus, result, matrix, driver, quick)
+    of = {item.unit: cause_of(item.found) for item in caused}
+    cases = [
+        dataclasses.replace(case, cause=of.get(unit_name(case), "") if is_step(case) else "")
+        for case in result.cases
+    ]
+    steps = {unit_name(case): of_check(case) for case in cases if is_step(case)}
+    lines = write_steps(results / "causes", caused, steps)
+    return dataclasses.replace(result, cases=cases, notes=[*result.notes, *troubles]), lines

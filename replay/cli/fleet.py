@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
@@ -10,19 +11,23 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from replay.cli.common import DocumentFile, Json, Quiet, Verbose, flag, option
+from replay.cli.steps import BISECT, ON
 
 if TYPE_CHECKING:
     from replay.fleet.night import Night
     from replay.fleet.verdicts import Standing
+    from replay.library.steps import Search
 
 EXAMPLES = (
     "replay fleet run corpus --matrix night.toml --results results",
+    "replay fleet run corpus --matrix night.toml --results results --bisect ptxas=12.6..13.0 --budget 2h",
     "replay fleet status results --follow",
     "replay fleet drain results gpu07",
     "replay fleet retry results",
 )
 OPTIONS = {
     "Run": ("matrix", "results", "on", "night", "confirm", "junit_file"),
+    "Search": ("bisect", "budget"),
     "Work": ("kind", "slot", "node"),
     "Output": ("follow", "output", "json", "verbose", "quiet"),
 }
@@ -55,7 +60,7 @@ def fleet(
     ] = None,
     matrix: Annotated[Path | None, option("FILE.toml", "What is compared with what, and where.")] = None,
     results: Annotated[Path, option("DIR", "Where all results go, of every night.")] = Path("fleet"),
-    on: Annotated[str, option("local|slurm|ray|k8s", "Who starts the workers.")] = "local",
+    on: Annotated[str, ON] = "local",
     night: Annotated[
         str, option("NAME", "Which night.", show_default="the one that has not ended, else a new one")
     ] = "",
@@ -63,6 +68,8 @@ def fleet(
         Confirm, option("node|none", "Let another device repeat what changed, or not.")
     ] = Confirm.node,
     junit_file: Annotated[Path | None, option("FILE.xml", "Write JUnit XML.", "--junit")] = None,
+    bisect: Annotated[str, BISECT] = "",
+    budget: Annotated[str, option("TIME", "No part of the search is begun that would end later.")] = "",
     kind: Annotated[str, option("NAME", "Of device, that a worker is for.")] = "",
     slot: Annotated[int, option("N", "Which of the workers of its kind it is.", min=0)] = 0,
     node: Annotated[str, option("NAME", "How this machine is called.", show_default="its host name")] = "",
@@ -86,7 +93,7 @@ def fleet(
             require_place(path)
     outputs = _Outputs(output, junit_file, json, quiet)
     if action is Action.run:
-        return _run(place, matrix, results, on, night, confirm, outputs)
+        return _run(place, matrix, results, on, night, confirm, outputs, bisect, budget)
     if action is Action.work:
         return _work(place, kind, slot, node)
     from replay.fleet.planning import nights
@@ -109,8 +116,19 @@ class _Outputs(NamedTuple):
 
 
 def _run(
-    corpus: Path, matrix: Path | None, results: Path, on: str, name: str, confirm: Confirm, outputs: _Outputs
+    corpus: Path,
+    matrix: Path | None,
+    results: Path,
+    on: str,
+    name: str,
+    confirm: Confirm,
+    outputs: _Outputs,
+    bisect: str,
+    budget: str,
 ) -> int:
+    import math
+
+    from replay.cli.common import reproduction, seconds
     from replay.errors import UsageError
     from replay.fleet.coordinator import coordinate
     from replay.fleet.engines import engine
@@ -119,6 +137,14 @@ def _run(
 
     if matrix is None:
         raise UsageError("nothing says what to compare", next="--matrix FILE.toml; docs/fleet.md shows one")
+    budget_s = seconds(budget, "--budget") if budget else math.inf
+    steps: list[str] = []
+    search = None
+    if bisect:
+        from replay.library.steps import Search
+
+        search = Search(bisect, on, budget_s, command=reproduction())
+        search.candidates()  # what is wrong with them is said before anything is replayed
     workers = engine(on)
     with StageLine(hidden=outputs.json or outputs.quiet) as line:
         line.show("looking at the corpus")
@@ -128,9 +154,26 @@ def _run(
             line.show(f"{night.folder.name}: {now.done:,} of {now.units:,} units, {now.running} at work")
 
         troubles = coordinate(night, workers, progress=show)
+        if search is not None:
+            more, steps = _search(dataclasses.replace(search, say=line.show), results, night)
+            troubles += more
     every = nights(results)
     place = next(at for at, item in enumerate(every) if item.folder == night.folder)
-    return _tell(every[: place + 1], outputs, troubles)
+    return _tell(every[: place + 1], outputs, troubles, steps)
+
+
+def _search(search: Search, results: Path, night: Night) -> tuple[list[str], list[str]]:
+    """What went wrong with workers, and what to print."""
+    from replay.cli.steps import write_steps
+    from replay.fleet.verdicts import verdicts
+    from replay.library.steps import search_night
+    from replay.report.steps import cause_of
+
+    told = verdicts(night)
+    caused, troubles = search_night(search, results, night, told)
+    for item in caused:
+        night.caused(item.unit, cause_of(item.found))
+    return troubles, write_steps(night.folder / "causes", caused, {case.unit: case for case in told.cases})
 
 
 def _work(folder: Path, kind: str, slot: int, node: str) -> int:
@@ -161,18 +204,17 @@ def _status(found: Sequence[Night], follow: bool, outputs: _Outputs) -> int:
             return 0
         put(render_status(now, Screen.of_stdout()) + "\n")
         time.sleep(2)
-    return _tell(found, outputs, [])
+    return _tell(found, outputs, [], [])
 
 
-def _tell(found: Sequence[Night], outputs: _Outputs, troubles: list[str]) -> int:
-    """What the last of these nights found."""
-    import dataclasses
-
+def _tell(found: Sequence[Night], outputs: _Outputs, troubles: list[str], steps: list[str]) -> int:
+    """What the last of these nights found. steps: what is printed of searches."""
     from replay.beside import SHARED
     from replay.errors import ExitCode
     from replay.fleet.verdicts import verdicts
     from replay.report.fleet import headline, junit, render_fleet
     from replay.report.streams.json import print_result
+    from replay.report.streams.output import put
     from replay.results.documents import FLEET
     from replay.results.json import write_document
     from replay.results.store import write_whole
@@ -184,6 +226,8 @@ def _tell(found: Sequence[Night], outputs: _Outputs, troubles: list[str]) -> int
     if outputs.junit_file is not None:
         write_whole(outputs.junit_file, junit(told).encode(), SHARED)
     print_result(FLEET, told, outputs.json, render_fleet, brief=headline if outputs.quiet else None)
+    if steps and not (outputs.json or outputs.quiet):
+        put("\n".join(steps))
     if told.alerts:
         return ExitCode.GATE_FAILED
     return ExitCode.DONE if told.done == told.units else ExitCode.COULD_NOT

@@ -144,7 +144,7 @@ class Laboratory:
             [(window, window)],
             a,
             b,
-            RoundLimits(minimum_effect, self._limits.rounds),
+            RoundLimits(minimum_effect, unit.rounds or self._limits.rounds),
             replay=self._keeping(window, kept),
         ).rows[0]
         warnings = [

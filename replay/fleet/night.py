@@ -12,6 +12,7 @@ somebody holds its lock, which ends with the holder.
     devices/, excluded/         NODE.DEVICE.json of each that worked, and of those whose times do not count
     drained/NODE                nothing is begun there
     canaries/NODE.DEVICE.jsonl  what every device took for the canary
+    causes/ID.json              what a search found for a step
     claims                      locks
 """
 
@@ -37,6 +38,7 @@ from replay.results.fleet import (
     PLAN_FORMAT,
     UNIT_FORMAT,
     FleetAttempt,
+    FleetCause,
     FleetDevice,
     FleetMeasured,
     FleetPlan,
@@ -45,6 +47,7 @@ from replay.results.fleet import (
 from replay.results.schema import RunResult
 from replay.results.store import write_result, write_whole
 from replay.snapshot.schema import from_wire, to_wire
+from replay.text import now_utc
 
 MAXIMUM_PLAN_BYTES = 1 << 30
 MAXIMUM_UNIT_BYTES = 16 << 20
@@ -169,15 +172,15 @@ class Night:
                 counts[unit] = counts.get(unit, 0) + 1
         return counts
 
-    def begin(self, number: int, unit: FleetUnit, again: bool, who: Who, now_utc: str) -> Taken:
+    def begin(self, number: int, unit: FleetUnit, again: bool, who: Who, at_utc: str) -> Taken:
         """After its lock was taken. Raises FileError."""
         path = self._attempt(unit.id, again, len(self.attempts(unit.id, again)) + 1)
-        _write(path, FleetAttempt(unit.id, who.node, who.device, now_utc))
+        _write(path, FleetAttempt(unit.id, who.node, who.device, at_utc))
         return Taken(number, unit, again, path)
 
-    def fail(self, taken: Taken, who: Who, reason: str, now_utc: str) -> None:
+    def fail(self, taken: Taken, who: Who, reason: str, at_utc: str) -> None:
         """The attempt did not end it. Raises FileError."""
-        _write(taken.attempt, FleetAttempt(taken.unit.id, who.node, who.device, now_utc, reason))
+        _write(taken.attempt, FleetAttempt(taken.unit.id, who.node, who.device, at_utc, reason))
 
     def give_back(self, taken: Taken) -> None:
         """As if it had not been begun."""
@@ -232,6 +235,33 @@ class Night:
     def is_drained(self, node: str) -> bool:
         """Whether nothing may be begun there."""
         return (self.folder / "drained" / Who(node, "").file).exists()
+
+    def leave_out(self, other: Night) -> None:
+        """The devices and nodes that another night has left out. Raises FileError."""
+        for folder in ("excluded", "drained"):
+            for name in _names(other.folder / folder):
+                data = read_file(other.folder / folder / name, MAXIMUM_UNIT_BYTES, follow_links=False)
+                write_whole(self.folder / folder / name, data, SHARED)
+
+    def caused(self, unit: str, text: str) -> None:
+        """Keep what a search found for a step. Raises FileError."""
+        folder = self.folder / "causes"
+        if folder.is_symlink():
+            raise FileError("is a link, not a folder of the night", where=folder, next="remove it")
+        folder.mkdir(exist_ok=True)
+        _write(folder / f"{unit}.json", FleetCause(unit, now_utc(), text))
+
+    def causes(self) -> dict[str, str]:
+        """Unit -> what a search found for it."""
+        found = {}
+        for name in _names(self.folder / "causes"):
+            if _UNIT_FILE.fullmatch(name):
+                try:
+                    cause = _read(self.folder / "causes" / name, FleetCause, "", MAXIMUM_UNIT_BYTES)
+                except ReplayError:
+                    continue
+                found[cause.unit] = cause.text
+        return found
 
     def devices(self) -> list[FleetDevice]:
         """All that worked, as they are now."""

@@ -101,6 +101,8 @@ def verdicts(night: Night, before: Night | None = None) -> Fleet:
         _case(night, unit, rows.get(unit.id), found.get(unit.id), again.get(unit.id), unit.id in begun)
         for unit in night.plan.units
     ]
+    causes = night.causes()
+    cases = [replace(case, cause=causes.get(case.unit, "")) for case in cases] if causes else cases
     return replace(
         _status(night, found), cases=sorted(cases, key=_first_what_matters), problems=problems,
         changes=_changes(night, before, cases), notes=_notes(night, cases),

@@ -172,9 +172,9 @@ class Worker:
         if night.plan.canary:
             with SnapshotReader(night.plan.canary) as reader:
                 digest = identity(reader)
-            self._canaries = Canaries(
-                night.folder.parent, night.folder, device.who, digest, laboratory.canary
-            )
+            # A wave of a search lies deeper, and the history of the device is that of all nights
+            every = night.folder.parents[2] if night.plan.search else night.folder.parent
+            self._canaries = Canaries(every, night.folder, device.who, digest, laboratory.canary)
 
     def run(self) -> Ending:
         """Until nothing is left, or something ends it."""
@@ -233,7 +233,7 @@ class Worker:
                 UNIT_FORMAT, __version__, now_utc(), unit.id, self._who.node, self._who.device, row, canary.ratio,
                 canary.limit, warnings, round(time.monotonic() - begin_s, 3),
             )  # fmt: skip
-            self._night.finish(taken, measured, results)
+            self._night.finish(taken, measured, {} if self._night.plan.search else results)
         return canary
 
     def _look(self) -> CanaryFinding:

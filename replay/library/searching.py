@@ -64,7 +64,7 @@ def bisect(
         raise UsageError("no candidates", next="name them with --over, e.g. --over ptxas=12.6..13.0")
     begin_s = time.monotonic()
     notes: list[str] = []
-    kind, found = candidates(over, lambda name, majors: _versions(name, majors, offline, notes), given)
+    kind, found = candidates(over, lambda name, majors: versions_of(name, majors, offline, notes), given)
     if (kind == "exec") != (snapshot is None):
         raise UsageError("exec takes no snapshot" if snapshot else f"{kind} needs a snapshot", where="--over")
     if snapshot is not None:
@@ -155,7 +155,7 @@ def _time_of(result: RunResult) -> float | None:
     return result.timings[0].summary.median_ns if result.timings else None
 
 
-def _versions(name: str, majors: range, offline: bool, notes: list[str]) -> list[str]:
+def versions_of(name: str, majors: range, offline: bool, notes: list[str]) -> list[str]:
     """Of an assembler: what is on this machine, and unless offline what the package index offers."""
     from replay.variants.assemblers.package_index import offered
     from replay.variants.assemblers.tools import ASSEMBLERS, cache_folder, installed

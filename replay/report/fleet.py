@@ -50,9 +50,9 @@ def render_fleet(night: Fleet, screen: Screen) -> str:
             for reason, case in reversed(reasons.items())
         ]
         parts += [
-            flow(f"  {shown(case.window_name, 60)}: {shown('; '.join(case.warnings), 300)}", screen)
+            flow(f"  {shown(case.window_name, 60)}: {shown('; '.join(texts), 400)}", screen)
             for case in seen
-            if case.warnings
+            if (texts := [*filter(None, [case.cause]), *case.warnings])
         ]
     parts += _devices(night.devices, screen)
     lines = [*(f"{item.where}: {item.why}" for item in night.problems), *night.changes, *night.notes]
@@ -129,6 +129,7 @@ def _outcome(case: FleetCase) -> Literal["", "error", "failure", "skipped", "sys
 _CSV = (
     "unit", "snapshot", "window", "kernel", "kind", "comparison", "a", "b", "verdict", "ratio", "low", "high", "a_ns",
     "b_ns", "source", "node", "device", "confirmed_by", "attempts", "alert", "team", "link", "driver_version", "reason",
+    "cause",
 )  # fmt: skip
 
 

@@ -27,7 +27,8 @@ class CheckedCase:
     error in the application, and does so again), NOISY (the replays disagree), NEW (nothing
     to hold it against). alert: it fails the gate. replays: how many were done; a finding is only kept when independent
     replays agree. device, driver_version, outputs: of the first replay. quarantined: why it does not count, "" when it
-    does. course: the newest results of its series in the history of the baseline, oldest first.
+    does. course: the newest results of its series in the history of the baseline, oldest first. cause: the first bad
+    candidate that a search found for it.
     """
 
     snapshot: str
@@ -49,6 +50,7 @@ class CheckedCase:
     driver_version: int = 0
     outputs: str = ""
     course: list[CheckedPoint] = field(default_factory=list)
+    cause: str = ""
 
 
 @dataclass(frozen=True)

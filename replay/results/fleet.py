@@ -29,7 +29,7 @@ class FleetProblem:
 class FleetUnit:
     """A unit of work: one window of one snapshot, with both sides of one comparison, on one kind of device. id: of what
     is asked, equal in every night. snapshot: its path in the corpus. identity: of its content. comparison: name of the
-    entry of the matrix. a, b: variants."""
+    entry of the matrix. a, b: variants. rounds: exactly so many; None: as the matrix says."""
 
     id: str
     snapshot: str
@@ -40,6 +40,7 @@ class FleetUnit:
     comparison: str
     a: str
     b: str
+    rounds: int | None = None
 
     @property
     def kernel(self) -> str:
@@ -51,7 +52,7 @@ class FleetUnit:
 class FleetPlan:
     """What a night is to do. corpus: the folder. units: of work. confirm: whether another device repeats what changed.
     canary: the snapshot that every device is watched with, "" none. commits: of the repositories that the matrix names.
-    problems: what was left out."""
+    problems: what was left out. search: it is a wave of a search, of which no results are kept."""
 
     format: str
     tool_version: str
@@ -62,6 +63,7 @@ class FleetPlan:
     canary: str = ""
     commits: dict[str, str] = field(default_factory=dict)
     problems: list[FleetProblem] = field(default_factory=list)
+    search: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,15 @@ class FleetAttempt:
 
 
 @dataclass(frozen=True)
+class FleetCause:
+    """What a search found for a step. unit: its id. text: in one line."""
+
+    unit: str
+    created_utc: str
+    text: str
+
+
+@dataclass(frozen=True)
 class FleetDevice:
     """A device that worked in a night. node: its machine. device: UUID, or kind and number. name: that its driver
     gives. state: free, excluded or drained. reason: of that. units: how many it did. canary_ratio: of its last canary
@@ -121,7 +132,7 @@ class FleetCase:
     did not end. verdict: FASTER, SLOWER, SAME, UNSURE, WRONG, UNSUPPORTED, QUARANTINED (it was begun as often as
     allowed) or OPEN. device, node: that measured it; confirmed_by: that found the same after it, "" none. alert: it is
     for somebody to look at: WRONG, SLOWER or QUARANTINED, and nobody has quarantined its kernel. quarantined: why not.
-    single: what one device alone says, where that was taken back."""
+    single: what one device alone says, where that was taken back. cause: what a search found."""
 
     unit: str
     snapshot: str
@@ -150,6 +161,7 @@ class FleetCase:
     link: str = ""
     driver_version: int = 0
     warnings: list[str] = field(default_factory=list)
+    cause: str = ""
 
     @property
     def place(self) -> int:
