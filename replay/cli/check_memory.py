@@ -23,7 +23,9 @@ EXAMPLES = ["replay check-memory x.rsnap", "replay check-memory x.rsnap --checks
 
 def check_memory(
     snapshot: SnapshotPath,
-    checks: Annotated[str, option("NAME,...", "What to look for: race, sync.", "--checks")] = "race,sync",
+    checks: Annotated[
+        str, option("NAME,...", "What to look for: race, sync, numbers.", "--checks")
+    ] = "race,sync",
     window: Window = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,
@@ -37,7 +39,8 @@ def check_memory(
     """Replay a snapshot on the CPU driver, and find what its kernels do that CUDA leaves undefined.
 
     race: accesses to shared memory by two threads of a block that no barrier orders. sync: barriers and operations of a
-    warp that not all threads reach that must. Outputs may match all the same.
+    warp that not all threads reach that must. Outputs may match all the same. numbers: the instructions that make a NaN
+    or an infinity of finite numbers.
 
     Exit code 0: nothing was found. 1: something was. 3: it cannot be replayed.
     """

@@ -63,7 +63,7 @@ def make_comparison(
 
 def _without_chance(found: Sequence[JudgedRow]) -> list[comparison.ComparedRow]:
     """Of many rows some are slower by chance: verdicts that do not survive together are taken back to UNSURE."""
-    kept = [item.row for item in found]
+    kept = [dataclasses.replace(item.row, chance=item.chance) for item in found]
     tested = [(at, item.chance) for at, item in enumerate(found) if item.chance is not None]
     if len(tested) < 2:
         return kept

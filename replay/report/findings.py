@@ -16,6 +16,8 @@ WORDS = {
     "divergent_barrier": "a barrier to which parts of one warp come at different places",
     "outside_its_mask": "a thread takes part in what its own mask does not name it for",
     "masks_differ": "threads name each other by masks that are not equal",
+    "makes_nan": "a NaN made of finite numbers",
+    "makes_infinity": "an infinity made of finite numbers",
 }
 
 
@@ -37,7 +39,7 @@ def render_check(found: MemoryCheck, screen: Screen) -> str:
         lines += [f"  {shown(line.strip())}" for line in failed.message.splitlines()]
     most = screen.most(MOST_SHOWN)
     for item in found.findings[:most]:
-        lines += ["", *_finding(item)]
+        lines += ["", *_finding(item, found.launches)]
     lines += screen.rest(found.findings, MOST_SHOWN, "finding")
     for left_out in found.unchecked:
         lines.append(f"not checked for {left_out.check}: {shown(left_out.kernel)}: {shown(left_out.why)}")
@@ -46,7 +48,7 @@ def render_check(found: MemoryCheck, screen: Screen) -> str:
     return "\n".join(lines)
 
 
-def _finding(item: MemoryFinding) -> Iterator[str]:
+def _finding(item: MemoryFinding, checked: int) -> Iterator[str]:
     what = WORDS.get(item.kind, item.kind)
     if item.same_value:
         what += ", of the same value: no fault by itself"
@@ -54,11 +56,14 @@ def _finding(item: MemoryFinding) -> Iterator[str]:
         what += " (both of one warp: a __syncwarp is missing)"
     times = "" if item.count == 1 else f", {item.count:,} times"
     launches = "" if item.launches == 1 else f" in {item.launches:,} launches"
+    launch = f", first in launch {item.first_launch:,} of {checked:,}" if checked > 1 else ""
     yield f"{item.check}: {what}{times}{launches}"
-    yield f"  kernel  {shown(item.kernel)}" + (f", {memory_of(item)}" if item.space else "")
+    yield f"  kernel  {shown(item.kernel)}{launch}" + (f", {memory_of(item)}" if item.space else "")
     for name, side in zip(("first", "then") if item.second else ("where",), item.sides, strict=True):
         yield f"  {name:7} {_place(side)}, block ({_triple(side.block)}), thread ({_triple(side.thread)})"
         yield f"          {shown(' '.join(side.instruction.split()))}"
+    if item.result:
+        yield f"  values  {shown(values_of(item))}"
 
 
 def render_brief(found: MemoryCheck) -> str:
@@ -77,6 +82,11 @@ def memory_of(item: MemoryFinding) -> str:
     """What the second side touches."""
     place = f"{_variable(item.variable)} + {item.offset}" if item.variable else f"offset {item.offset}"
     return f"{item.bytes} bytes of {item.space} memory at {shown(place)}"
+
+
+def values_of(item: MemoryFinding) -> str:
+    """What the instruction of the example read and made; only of numbers."""
+    return f"{', '.join(item.operands)} -> {item.result}".strip()
 
 
 def _variable(name: str) -> str:

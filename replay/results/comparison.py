@@ -77,7 +77,9 @@ class ComparedRow:
 
     verdict: FASTER, SLOWER, SAME, UNSURE, WRONG, or FAILED when a side could not be replayed. single: what the rounds
     of this row alone say, when that was taken back because too many of the rows would be chance. spoiled: rounds that
-    were repeated, and why. launches: of a window of several, the largest change first.
+    were repeated, and why. launches: of a window of several, the largest change first. chance: the probability of so
+    large a difference where both sides are equal (a p-value), all looks at the rounds counted; None when it cannot be
+    told.
     """
 
     kernel: str
@@ -95,6 +97,7 @@ class ComparedRow:
     rounds: list[ComparedRound] = field(default_factory=list)
     spoiled: list[str] = field(default_factory=list)
     launches: list[ComparedLaunch] = field(default_factory=list)
+    chance: float | None = None
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,14 @@ class FindingSide:
 
 @dataclass(frozen=True)
 class MemoryFinding:
-    """Equal findings, at one place or pair of places in the code. check: race or sync. kind, of a race:
+    """Equal findings, at one place or pair of places in the code. check: race, sync or numbers. kind, of a race:
     write_after_write, read_after_write or write_after_read, in the order of this replay; of sync: divergent_barrier,
-    outside_its_mask or masks_differ. launches: in how many launches of the kernel; count: by how many threads, each
-    time. same_value: both wrote the same, which is no fault by itself. one_warp: both threads are of one warp, so that
-    a `__syncwarp` is missing. space: shared, "" where no memory is touched. variable: that holds the address, "" for
-    none; offset: in it; bytes: that the second side touches. first, second: an example; second is null for sync."""
+    outside_its_mask or masks_differ; of numbers: makes_nan or makes_infinity. launches: in how many launches of the
+    kernel; first_launch: the first of them, of all that were checked, from 1; count: by how many threads, each time.
+    same_value: both wrote the same, which is no fault by itself. one_warp: both threads are of one warp, so that a
+    `__syncwarp` is missing. space: shared, "" where no memory is touched. variable: that holds the address, "" for
+    none; offset: in it; bytes: that the second side touches. first, second: an example; second is null for sync and
+    numbers. operands, result: of the example, of numbers, as text; no operands for a product of matrices."""
 
     check: str
     kind: str
@@ -43,6 +45,9 @@ class MemoryFinding:
     count: int
     launches: int
     first: FindingSide
+    first_launch: int = 1
+    operands: list[str] = field(default_factory=list)
+    result: str = ""
     second: FindingSide | None = None
 
     @property

@@ -15,7 +15,7 @@ from replay.results.findings import FailedLaunch, MemoryCheck, MemoryFinding, Un
 from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.schema import from_wire
 
-CHECKS = ("race", "sync")
+CHECKS = ("race", "sync", "numbers")
 SETTING = "REPLAY_EMULATOR_CHECKS"
 FILE_SETTING = "REPLAY_EMULATOR_FINDINGS"
 SCHEMA = "replay.emulator.findings/1"
@@ -78,7 +78,9 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
         for item in launch["findings"]:
             sides = [_place(item[side]) for side in ("first", "second") if item[side]]
             key = (kernel, item["check"], item["kind"], item["same_value"], item["one_warp"], *sides)
-            kept = findings.setdefault(key, {**item, "kernel": kernel, "launches": 0, "count": 0})
+            kept = findings.setdefault(
+                key, {**item, "kernel": kernel, "launches": 0, "count": 0, "first_launch": number + 1}
+            )
             kept["launches"] += seen.get(key) != number
             kept["count"] += item["count"]
             seen[key] = number

@@ -9,7 +9,7 @@ from dataclasses import field
 from replay.records import dataclass
 from replay.results.run.timing import KernelCounters
 from replay.results.schema import RunResult
-from replay.timing.bounds import counted
+from replay.timing.bounds import counted, total_of
 from replay.timing.clocks import memory_rate
 from replay.timing.statistics import median
 
@@ -21,21 +21,39 @@ _MODELLED_BYTES_PER_NS = 25.0
 
 @dataclass(frozen=True)
 class RooflinePoint:
-    """One kernel. intensity: instructions of warps for each sector. rate: such instructions in a nanosecond."""
+    """One kernel. intensity: instructions of warps for each sector. rate: such instructions in a nanosecond. time_ns:
+    of all its launches in one replay."""
 
     kernel: str
     intensity: float
     rate: float
+    time_ns: float = 0.0
+
+
+@dataclass(frozen=True)
+class Attained:
+    """What a kernel attains of one limit of the device. unit: of both, in a nanosecond, of the whole device; "" where
+    only their quotient means something."""
+
+    name: str
+    unit: str
+    rate: float
+    limit: float
+
+    @property
+    def share(self) -> float:
+        return self.rate / self.limit
 
 
 @dataclass(frozen=True)
 class Roofline:
     """instructions: of warps that the device can start in a nanosecond. sectors: that its memory can move in one; 0.0
-    where its bandwidth is not known. clock_mhz: that the samples saw. modelled: limits and times are those of the CPU
-    driver's cost model."""
+    where its bandwidth is not known. passes: over the banks of shared memory. clock_mhz: that the samples saw.
+    modelled: limits and times are those of the CPU driver's cost model."""
 
     instructions: float
     sectors: float
+    passes: float
     clock_mhz: float
     modelled: bool
     points: list[RooflinePoint] = field(default_factory=list)
@@ -53,12 +71,38 @@ def roofline(result: RunResult, kernels: Sequence[KernelCounters]) -> Roofline |
         return None
     modelled = result.driver.emulated
     points = list(_points(result, kernels, modelled))
-    instructions = _SCHEDULERS * result.device.multiprocessors * clock_mhz / 1000
-    return (
-        Roofline(instructions, _bandwidth(result) / SECTOR_BYTES, clock_mhz, modelled, points)
-        if points
-        else None
+    cycles = result.device.multiprocessors * clock_mhz / 1000  # in a nanosecond, of all multiprocessors
+    sectors = _bandwidth(result) / SECTOR_BYTES
+    return Roofline(_SCHEDULERS * cycles, sectors, cycles, clock_mhz, modelled, points) if points else None
+
+
+def attained(found: Roofline, kernel: KernelCounters) -> list[Attained]:
+    """How near a kernel comes to each limit, the nearest first; what it does not use is left out."""
+    point = next((point for point in found.points if point.kernel == kernel.kernel), None)
+    if point is None or not point.time_ns:
+        return []
+    passes = counted(kernel.counters, "shared", "wavefronts") + kernel.counters.get(
+        "descriptor_wavefronts", 0
     )
+    each = (
+        (
+            "starting instructions",
+            "instructions",
+            kernel.counters.get("warp_instructions", 0),
+            found.instructions,
+        ),
+        ("global memory", "sectors", counted(kernel.counters, "global", "sectors"), found.sectors),
+        ("shared memory", "passes", passes, found.passes),
+    )
+    uses = [
+        Attained(name, unit, count / point.time_ns, limit)
+        for name, unit, count, limit in each
+        if count and limit
+    ]
+    if found.modelled and (products := kernel.parts_ns.get("matrix", 0.0)):
+        # How many a cycle can finish is the model's, of the multiprocessor that has most blocks.
+        uses.append(Attained("products of matrices", "", products, total_of(kernel.parts_ns)))
+    return sorted(uses, key=lambda item: -item.share)
 
 
 def sampled_clock(result: RunResult) -> float | None:
@@ -75,7 +119,9 @@ def _points(result: RunResult, kernels: Sequence[KernelCounters], modelled: bool
         sectors = counted(kernel.counters, "global", "sectors")
         instructions = kernel.counters.get("warp_instructions", 0)
         if time_ns and instructions:
-            yield RooflinePoint(kernel.kernel, instructions / max(sectors, 1), instructions / time_ns)
+            yield RooflinePoint(
+                kernel.kernel, instructions / max(sectors, 1), instructions / time_ns, time_ns
+            )
 
 
 def _measured(result: RunResult, kernel: str, is_only: bool) -> float:

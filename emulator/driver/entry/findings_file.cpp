@@ -31,13 +31,28 @@ std::string written(const Side &side) {
 const char *truth(bool value) { return value ? "true" : "false"; }
 
 std::string written(const Finding &found) {
+  std::string list = "[";
+  for (const std::string &operand : found.operands)
+    list += (list.size() == 1 ? "" : ",") + quoted(operand);
+  list += "]";
   return "{" + field("check", quoted(check_names[static_cast<size_t>(found.check)])) +
          field("kind", quoted(finding_kind_names[static_cast<size_t>(found.kind)])) +
          field("space", quoted(found.space)) + field("variable", quoted(found.variable)) +
          field("offset", std::to_string(found.offset)) + field("bytes", std::to_string(found.bytes)) +
          field("same_value", truth(found.same_value)) + field("one_warp", truth(found.one_warp)) +
-         field("count", std::to_string(found.count)) + field("first", written(found.first)) +
+         field("count", std::to_string(found.count)) + field("operands", list) +
+         field("result", quoted(found.result)) + field("first", written(found.first)) +
          "\"second\":" + (has_two_sides(found.kind) ? written(found.second) : "null") + "}";
+}
+
+// Of a check that compares no values nothing.
+std::string values(const Finding &found) {
+  if (found.result.empty())
+    return "";
+  std::string text;
+  for (const std::string &operand : found.operands)
+    text += (text.empty() ? "" : ", ") + operand;
+  return (text.empty() ? "" : text + " ") + "-> " + found.result;
 }
 
 std::string place(const Side &side) {
@@ -55,6 +70,8 @@ void tell_finding(const std::string &kernel, const Finding &found) {
             (found.variable.empty() ? "" : found.variable + " + ") + std::to_string(found.offset);
   what += ", " + std::to_string(found.count) + " times\n  in kernel " + kernel + "\n  first  " +
           place(found.first);
+  if (!found.result.empty())
+    what += "\n         " + values(found);
   tell(what + (has_two_sides(found.kind) ? "\n  second " + place(found.second) : ""));
 }
 

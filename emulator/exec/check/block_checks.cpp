@@ -1,12 +1,29 @@
 #include "exec/check/block_checks.hpp"
 
+#include <algorithm>
+
 #include "exec/check/findings.hpp"
+#include "exec/check/numbers.hpp"
 
 namespace emulator {
+
+namespace {
+
+bool has_products_that_are_not_watched(const Program &program) {
+  return !program.tensor_products.empty() ||
+         std::any_of(program.matrices.begin(), program.matrices.end(), [](const MatrixForm &form) {
+           return form.a_element < MatrixElement::s8 && !watched_numbers(form).is_watched;
+         });
+}
+
+} // namespace
 
 std::vector<Unchecked> unchecked(const Launch &launch) {
   const LaunchRequest &request = *launch.request;
   std::vector<Unchecked> found;
+  if (request.checks & bit_of(Check::numbers) && has_products_that_are_not_watched(*launch.program))
+    found.push_back({Check::numbers, "it has products of matrices whose operands are not looked at (wgmma, "
+                                     "tcgen05, or elements of 8 bits and less)"});
   if (!(request.checks & bit_of(Check::race)) || launch.shared_bytes == 0)
     return found;
   if (!launch.program->asynchronous.empty())
@@ -20,8 +37,10 @@ std::vector<Unchecked> unchecked(const Launch &launch) {
 std::unique_ptr<BlockChecks> BlockChecks::create(const Launch &launch, uint64_t base, uint64_t bytes) {
   auto checks = std::make_unique<BlockChecks>();
   checks->looks_at_lanes_ = launch.request->checks & bit_of(Check::sync);
-  checks->looks_for_races_ =
-      launch.request->checks & bit_of(Check::race) && bytes != 0 && unchecked(launch).empty();
+  const std::vector<Unchecked> left_out = unchecked(launch);
+  auto of_races = [](const Unchecked &one) { return one.check == Check::race; };
+  checks->looks_for_races_ = launch.request->checks & bit_of(Check::race) && bytes != 0 &&
+                             std::none_of(left_out.begin(), left_out.end(), of_races);
   if (checks->looks_for_races_) {
     checks->clocks_.prepare(launch.threads_per_block);
     checks->races_.prepare(launch, base, bytes, checks->clocks_);

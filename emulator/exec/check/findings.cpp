@@ -1,7 +1,9 @@
 #include "exec/check/findings.hpp"
 
+#include <algorithm>
 #include <string_view>
 
+#include "exec/check/numbers.hpp"
 #include "exec/warp/readable_name.hpp"
 
 namespace emulator {
@@ -72,7 +74,7 @@ void add(FoundPlaces &to, const FoundPlaces &more) {
 }
 
 std::vector<Finding> named(const FoundPlaces &found, const Launch &launch) {
-  std::vector<Finding> all;
+  std::vector<std::pair<const FoundExample *, Finding>> all;
   for (const auto &[key, example] : found) {
     const auto &[check, kind, first, second, same_value, one_warp] = key;
     Finding one;
@@ -89,9 +91,24 @@ std::vector<Finding> named(const FoundPlaces &found, const Launch &launch) {
       one.variable = variable_at(*launch.program, one.offset);
       one.bytes = example.bytes;
     }
-    all.push_back(std::move(one));
+    if (check == Check::numbers) {
+      const WatchedNumbers &watched = launch.program->watched[first];
+      one.result = number_text(watched.result, example.values[0]);
+      for (uint32_t s = 0; s < watched.source_count; ++s)
+        one.operands.push_back(number_text(watched.sources[s], example.values[s + 1]));
+    }
+    all.emplace_back(&example, std::move(one));
   }
-  return all;
+  // What comes after a first NaN may come from it.
+  std::stable_sort(all.begin(), all.end(), [](const auto &a, const auto &b) {
+    if (a.second.check != Check::numbers || b.second.check != Check::numbers)
+      return a.second.check < b.second.check;
+    return std::tie(a.first->block, a.first->order) < std::tie(b.first->block, b.first->order);
+  });
+  std::vector<Finding> findings;
+  for (auto &[example, one] : all)
+    findings.push_back(std::move(one));
+  return findings;
 }
 
 } // namespace emulator

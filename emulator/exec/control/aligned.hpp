@@ -5,7 +5,16 @@
 
 namespace emulator::control {
 
-enum class Aligned { wmma_load, wmma_store, wgmma_fence, wgmma_commit_group, wgmma_wait_group };
+enum class Aligned {
+  wmma_load,
+  wmma_store,
+  wgmma_fence,
+  wgmma_commit_group,
+  wgmma_wait_group,
+  tcgen05_wait_ld,
+  tcgen05_wait_st,
+  setmaxnreg,
+};
 
 const Instruction *whole_warp(Warp &w, const Instruction *i); // immediate: an Aligned
 

@@ -1,5 +1,6 @@
 #include "exec/decode/assemble.hpp"
 
+#include "exec/check/numbers.hpp"
 #include "exec/control/control.hpp"
 #include "exec/decode/products.hpp"
 
@@ -11,8 +12,8 @@ namespace {
 constexpr size_t most_without_return = 1000;
 } // namespace
 
-Assembler::Assembler(const ValueTable &values, bool stepwise, Program &program)
-    : values_(values), stepwise_(stepwise), program_(program) {
+Assembler::Assembler(const ValueTable &values, bool stepwise, bool watch_numbers, Program &program)
+    : values_(values), stepwise_(stepwise), watches_numbers_(watch_numbers), program_(program) {
   program_.accounts.emplace_back();
 }
 
@@ -76,6 +77,8 @@ void Assembler::add(FunctionCode &code, const LoweredFunction &function,
       if (lowered.dropped)
         continue;
       size_t index = place_of[k - block.begin] = append(instruction, lowered.source);
+      if (watches_numbers_ && lowered.watched.is_watched)
+        watch(index, lowered.watched);
       if (lowered.flow == Flow::branch)
         patches.push_back({index, function.start_of_position[lowered.target], false});
       if (lowered.flow == Flow::table)
@@ -89,7 +92,7 @@ void Assembler::add(FunctionCode &code, const LoweredFunction &function,
     }
     if (count != 0)
       account(count, classes, function.code[block.end - 1].source);
-    if (!stepwise_)
+    if (!stepwise_ && !watches_numbers_)
       join_products(program_, function, block, place_of, mentions);
   }
   auto begin_of = [&](uint32_t code_index) { return block_begin[block_of[code_index]]; };
@@ -103,6 +106,14 @@ void Assembler::add(FunctionCode &code, const LoweredFunction &function,
     for (uint32_t position : tables[lowered->table])
       tables_.back().push_back(begin_of(function.start_of_position[position]));
   }
+}
+
+void Assembler::watch(size_t index, const WatchedNumbers &numbers) {
+  Instruction &instruction = program_.code[index];
+  program_.watched.resize(index + 1);
+  program_.watched[index] = numbers;
+  program_.watched[index].handler = instruction.handler;
+  instruction.handler = watch_numbers;
 }
 
 void Assembler::close_account(Instruction &instruction, uint32_t &count, Account &classes) {
@@ -161,8 +172,8 @@ void Assembler::link() {
   std::vector<Instruction> &code = program_.code;
   for (size_t k = 0; k < code.size(); ++k) {
     Instruction &i = code[k];
-    bool returns =
-        stepwise_ || i.handler == control::guarded || k % most_without_return == 0 || k + 1 == code.size();
+    bool returns = stepwise_ || i.handler == control::guarded || i.handler == watch_numbers ||
+                   k % most_without_return == 0 || k + 1 == code.size();
     i.follow = returns ? control::stop : code[k + 1].handler;
     auto resolve = [&](const Instruction *&pointer) {
       size_t index = reinterpret_cast<size_t>(pointer);

@@ -9,8 +9,8 @@ namespace emulator {
 
 class Assembler {
 public:
-  // `stepwise`: handlers return after each instruction.
-  Assembler(const ValueTable &values, bool stepwise, Program &program);
+  // `stepwise`: handlers return after each instruction. `watch_numbers`: what Lowered::watched says is done.
+  Assembler(const ValueTable &values, bool stepwise, bool watch_numbers, Program &program);
   // `blocks` and `tables` are those of `function`, whose values have their places.
   void add(FunctionCode &code, const LoweredFunction &function, const std::vector<BasicBlock> &blocks,
            const std::vector<std::vector<uint32_t>> &tables);
@@ -18,6 +18,8 @@ public:
   void link();
 
 private:
+  // Lets what the instruction makes be looked at.
+  void watch(size_t index, const WatchedNumbers &numbers);
   size_t append(const Instruction &instruction, const ptx::SourceLine &source);
   // Lets `instruction` account for what has been counted so far.
   void close_account(Instruction &instruction, uint32_t &count, Account &classes);
@@ -25,7 +27,7 @@ private:
   void fill(Instruction &instruction, const Lowered &lowered);
 
   const ValueTable &values_;
-  const bool stepwise_;
+  const bool stepwise_, watches_numbers_;
   Program &program_;
   std::vector<std::vector<size_t>> tables_; // positions in Program::code
 };

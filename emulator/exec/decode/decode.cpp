@@ -37,10 +37,12 @@ void decode(const ptx::Function &kernel, Layout layout, const CodeForm &form, Pr
       lowering.defer();
     if (form.check)
       lowering.check();
+    if (form.watch_numbers)
+      lowering.watch_numbers();
     lowered.push_back(lowering.lower());
     tables.push_back(lowering.tables());
   }
-  Assembler assembler(values, form.stepwise, program);
+  Assembler assembler(values, form.stepwise, form.watch_numbers, program);
   uint32_t end = values.place_shared(program, 0);
   for (size_t u = 0; u < units.size(); ++u) {
     std::vector<BasicBlock> blocks = find_blocks(lowered[u], tables[u]);

@@ -15,9 +15,10 @@ struct CodeForm {
   bool stepwise = false;          // may stop after any instruction: REPLAY_EMULATOR_INTERLEAVE, a seed
   bool defer = false;             // asynchronous operations: REPLAY_EMULATOR_DEFERRED
   bool check = false;             // REPLAY_EMULATOR_CHECKS
+  bool watch_numbers = false;     // the check of that name is one of them
   bool operator<(const CodeForm &other) const {
-    return std::tie(fuse_multiply_add, stepwise, defer, check) <
-           std::tie(other.fuse_multiply_add, other.stepwise, other.defer, other.check);
+    return std::tie(fuse_multiply_add, stepwise, defer, check, watch_numbers) <
+           std::tie(other.fuse_multiply_add, other.stepwise, other.defer, other.check, other.watch_numbers);
   }
 };
 

@@ -8,8 +8,8 @@
 
 namespace emulator {
 
-enum class Check : uint8_t { race, sync };
-constexpr const char *check_names[] = {"race", "sync"};
+enum class Check : uint8_t { race, sync, numbers };
+constexpr const char *check_names[] = {"race", "sync", "numbers"};
 constexpr uint32_t bit_of(Check check) { return uint32_t{1} << static_cast<uint32_t>(check); }
 
 // Those of a race have two sides, those after them one.
@@ -20,9 +20,12 @@ enum class FindingKind : uint8_t {
   divergent_barrier, // parts of a warp come at different places to a barrier that it has to reach together
   outside_its_mask,  // a lane takes part in an operation whose mask, as it gives it, does not name it
   masks_differ,      // two lanes name each other, and others, by masks that are not equal
+  makes_nan,         // an instruction makes it of values that are finite
+  makes_infinity,
 };
 constexpr const char *finding_kind_names[] = {"write_after_write", "read_after_write", "write_after_read",
-                                              "divergent_barrier", "outside_its_mask", "masks_differ"};
+                                              "divergent_barrier", "outside_its_mask", "masks_differ",
+                                              "makes_nan",         "makes_infinity"};
 constexpr bool has_two_sides(FindingKind kind) { return kind <= FindingKind::write_after_read; }
 
 // Of one launch: more would say nothing new, for each has its own two places in the code.
@@ -50,7 +53,9 @@ struct Finding {
   std::string variable;    // in shared memory, empty where none is declared
   uint64_t offset = 0;     // in the variable, or in the space
   uint32_t bytes = 0;
-  uint64_t count = 0; // of accesses by one thread
+  uint64_t count = 0;                // of accesses by one thread
+  std::vector<std::string> operands; // of an instruction that makes a number, in its order
+  std::string result;                // likewise; empty elsewhere
 };
 
 // What a check leaves out of a launch, and why.

@@ -18,6 +18,8 @@ struct FoundExample {
   uint64_t offset = 0; // in shared memory
   uint32_t bytes = 0;
   uint64_t count = 0;
+  uint64_t order = 0;      // of numbers: which came first of those in one block
+  uint64_t values[5] = {}; // of numbers: result and operands, as Program::watched says
 };
 
 using FoundPlaces = std::map<FoundKey, FoundExample>;

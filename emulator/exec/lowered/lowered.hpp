@@ -55,7 +55,8 @@ struct Lowered {
   bool meets_after = false;        // lanes may part here and meet at the next instruction
   bool dropped = false;            // counts, and does nothing
   bool result_is_optional = false; // its handler does without a destination
-  uint8_t counted = 0;             // 1 for what PTX calls an instruction
+  WatchedNumbers watched;
+  uint8_t counted = 0;                                          // 1 for what PTX calls an instruction
   InstructionClass instruction_class = InstructionClass::other; // what it counts as
   std::vector<uint32_t> list; // further operands: values, or UINT32_MAX for none
   ptx::SourceLine source;

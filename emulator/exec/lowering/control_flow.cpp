@@ -64,6 +64,13 @@ void Lowering::control(Opcode &opcode) {
     lowered.accounts = true;
     lowered.counted = 1;
     program_.communicates = true;
+  } else if (name == "setmaxnreg") {
+    const Operand &registers = operand(0);
+    if (registers.kind != Kind::integer || registers.value < 24 || registers.value > 256 ||
+        registers.value % 8)
+      unsupported("of a number of registers that is no multiple of 8 from 24 to 256");
+    need_whole_warp(control::Aligned::setmaxnreg);
+    nothing();
   } else if (name == "griddepcontrol" && opcode.has("wait") && deferred_) {
     skip_unless_guarded();
     Lowered &lowered = emit(control::wait_for_prerequisite);
@@ -91,6 +98,12 @@ void Lowering::control(Opcode &opcode) {
     else
       nothing();
   }
+}
+
+void Lowering::need_whole_warp(control::Aligned name) {
+  Lowered &together = emit(control::whole_warp);
+  together.instruction.immediate = static_cast<int64_t>(name);
+  apply_guard(together);
 }
 
 void Lowering::fence() {

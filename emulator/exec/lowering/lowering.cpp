@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "exec/check/numbers.hpp"
 #include "exec/control/control.hpp"
 #include "exec/operations/builds.hpp"
 
@@ -66,6 +67,8 @@ Lowered &Lowering::emit(std::string_view form, const std::vector<uint32_t> &sour
   Lowered &lowered = emit(found.handler);
   lowered.instruction.immediate = found.immediate;
   lowered.known = found.known;
+  if (watches_numbers_)
+    lowered.watched = watched_numbers(instruction_->opcode, found);
   for (size_t s = 0; s < sources.size(); ++s)
     refer(lowered, fields[s], sources[s], false);
   if (destination != UINT32_MAX)

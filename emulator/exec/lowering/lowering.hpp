@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "exec/block/pending.hpp"
+#include "exec/control/aligned.hpp"
 #include "exec/lowered/lowered.hpp"
 #include "exec/lowering/fuse.hpp"
 #include "exec/lowering/opcode.hpp"
@@ -36,6 +37,8 @@ public:
   void defer() { deferred_ = true; }
   // Fences do something.
   void check() { checked_ = true; }
+  // Results will be looked at.
+  void watch_numbers() { watches_numbers_ = true; }
   // Branch tables of the function, as positions of the body.
   const std::vector<std::vector<uint32_t>> &tables() const { return tables_; }
 
@@ -131,6 +134,7 @@ private:
   void put_coordinates(const Operand &list, const ImageForm &form, std::vector<uint32_t> &rows);
   Lowered &emit_image(Handler handler, const ImageForm &form, std::vector<uint32_t> rows);
   void nothing();
+  void need_whole_warp(control::Aligned name); // before what follows
   void fence();
   void tell_asynchronous(Handler handler, int64_t immediate = 0);
   bool tell_of_groups(Opcode &opcode, Track track);
@@ -180,6 +184,7 @@ private:
   uint32_t carry_ = UINT32_MAX;
   bool deferred_ = false;
   bool checked_ = false;
+  bool watches_numbers_ = false;
   std::unordered_map<uint32_t, FusedProduct> fused_;
   // A register of 128 bits is two rows: the lower half is its own value, the upper one is here.
   std::unordered_map<uint32_t, uint32_t> upper_half_;

@@ -60,6 +60,34 @@ struct Instruction {
 // A strong operation, and whether it releases (PTX ISA, memory consistency model).
 enum Order : uint8_t { is_strong = 1, releases = 2 };
 
+// How the bits of a lane are read; f16 and all after it are floating point.
+enum class NumberType : uint8_t {
+  byte,
+  s16,
+  u16,
+  s32,
+  u32,
+  s64,
+  u64,
+  f16,
+  bf16,
+  f32,
+  f64,
+  f16x2,
+  bf16x2,
+  f32x2,
+};
+
+// Of an instruction whose result is looked at (exec/check/numbers.hpp).
+struct WatchedNumbers {
+  static constexpr uint32_t most_sources = 4;
+  Handler handler = nullptr; // its own
+  bool is_watched = false, is_product = false;
+  uint8_t source_count = 0; // of a product three, of which each has its type
+  NumberType result = NumberType::u32;
+  NumberType sources[most_sources] = {};
+};
+
 // What Instruction::immediate of a barrier says.
 enum class BarrierKind : uint8_t { sync, arrive, reduce_and, reduce_or, reduce_popc };
 
@@ -224,6 +252,7 @@ struct Program {
   KernelInfo info;
   std::vector<Instruction> code;       // never resized after decoding: instructions point at each other
   std::vector<ptx::SourceLine> source; // beside `code`
+  std::vector<WatchedNumbers> watched; // likewise, where numbers are looked at; else empty
   std::vector<uint32_t> extra;         // further operand offsets
   std::vector<Account> accounts;       // [0] is empty
   std::vector<std::vector<const Instruction *>> tables;

@@ -90,6 +90,7 @@ struct Worker {
   std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;
   std::unordered_map<uint64_t, std::shared_ptr<const Surface>> surfaces;
   FoundPlaces found; // by checks
+  uint64_t numbers_told = 0;
 };
 
 } // namespace emulator

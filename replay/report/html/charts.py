@@ -101,7 +101,8 @@ def chart(
 def bar(fraction: float, text: str) -> Markup:
     """A bar from 0 to 1."""
     return Markup(
-        '<svg class="bar" viewBox="0 0 100 10" role="img" aria-label="{}"><rect width="{:.1f}" height="10"/></svg>'
+        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{}">'
+        '<rect width="{:.1f}" height="10"/></svg>'
     ).format(escape(text), 100 * min(1.0, max(0.0, fraction)))
 
 

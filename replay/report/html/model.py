@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 MAXIMUM_ROWS = 2000
 MAXIMUM_DETAILS = 200  # rows with plots of their own; with more, a browser takes minutes to open the page
 _NUMBER = re.compile(
-    r"[-+−]?[\d.,]+(?: ?(?:ns|us|ms|s|%|x|B|KiB|MiB|GiB|MHz|W)| \.\. [\d.,]+(?: [num]?s)?)?|-|none"
+    r"[-+−]?[\d.,]+(?: ?(?:ns|us|ms|s|%|x|B|KiB|MiB|GiB|MHz|W)| [kMGT]?B?/s| \([\d.]+ %\)"
+    r"| \.\. [-+]?[\d.,]+(?: [num]?s| %)?)?|-|none"
 )
 _SCALES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 

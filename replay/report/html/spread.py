@@ -15,7 +15,8 @@ from replay.timing.density import POINTS, density, extent, median_interval
 from replay.timing.statistics import median, quantile
 
 MOST_DOTS = 60  # samples of a group that are drawn one by one
-_CURVE, _ROW, _AXIS = 96, 24, 22  # pixels: of the curves, of each row, below
+_CURVE, _ROW, _AXIS = 96, 38, 22  # pixels: of the curves, of each row, below
+_HALF_LETTER = 0.0095  # of the width of a telephone
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ def spread(
             drawing.curve(f"area {group.style}", [(0.0, tall), *places, (1.0, tall)], filled=True)
             drawing.curve(group.style, places)
     for at, group in enumerate(groups):
-        _row(drawing, across, tall + _ROW * (at + 0.5), group)
+        _row(drawing, across, tall + _ROW * (at + 0.7), group)
     if beside is not None:
-        x, y = across(beside[1]), tall + _ROW * (rows - 0.5)
+        x, y = across(beside[1]), tall + _ROW * (rows - 0.3)
         drawing.line("reference", x, 0, x, height - _AXIS)
         drawing.dot("plain", x, y, f"{beside[0]} {duration(beside[1])}")
-        _name(drawing, x, x, y, f"{beside[0]} {duration(beside[1])}")
+        _name(drawing, x, y, f"{beside[0]} {duration(beside[1])}")
     return _caption(groups, across, bool(any(curves))), drawing.markup()
 
 
@@ -88,12 +89,10 @@ def _grid(drawing: Drawing, across: Scale, height: int, largest: float) -> None:
 def _row(drawing: Drawing, across: Scale, y: float, group: Group) -> None:
     """Each sample as a dot where they are few, quartiles as a bar, the interval of the median inside, the median."""
     style = group.style
-    left, right = map(across, group.quartiles)
     if group.varies:
         if len(group.values) <= MOST_DOTS:
             for value in group.values:
                 drawing.dot(f"{style} faint", across(value), y, duration(value), 3.5)
-            left, right = across(min(group.values)), across(max(group.values))
         drawing.line(f"span {style}", *_level(across, group.quartiles, y), f"quartiles: {_said(group)}")
         if (interval := median_interval(group.values)) is not None:
             title = f"95 % interval {duration(interval[0])} .. {duration(interval[1])}"
@@ -101,19 +100,17 @@ def _row(drawing: Drawing, across: Scale, y: float, group: Group) -> None:
     middle = across(median(group.values))
     drawing.line(style, middle, y - 9, middle, y + 9, group.words)
     drawing.dot(style, middle, y, group.words, 4)
-    _name(drawing, left, right, y, group.words)
+    _name(drawing, middle, y, group.words)
 
 
 def _level(across: Scale, ends: tuple[float, float], y: float) -> tuple[float, float, float, float]:
     return across(ends[0]), y, across(ends[1]), y
 
 
-def _name(drawing: Drawing, left: float, right: float, y: float, text: str) -> None:
-    """Text next to what it names, on the side with more room."""
-    if 1 - right >= left:
-        drawing.text(right + 0.015, y + 4, text, "start", "label")
-    else:
-        drawing.text(left - 0.015, y + 4, text, "end", "label")
+def _name(drawing: Drawing, x: float, y: float, text: str) -> None:
+    """Text above what it names, in a line of its own, so that nothing runs through it; on a telephone, too."""
+    room = min(0.5, _HALF_LETTER * len(text))
+    drawing.text(min(max(x, room), 1 - room), y - 13, text, "middle", "label")
 
 
 def _said(group: Group) -> str:

@@ -271,9 +271,38 @@ def test_a_map_of_the_other_kind_is_refused(cuda: Driver) -> None:
     assert tile_copy(cuda, made, 3) == ILLEGAL_INSTRUCTION
 
 
-def test_a_box_that_no_shared_memory_holds_is_refused(cuda: Driver) -> None:
-    """Its size is a multiple of 2^32 bytes."""
+@pytest.mark.parametrize(
+    "box",
+    [
+        pytest.param((256, 256, 256, 256, 1), id="a multiple of 2^32 bytes"),
+        pytest.param((16, 256, 256, 2, 1), id="2 MiB, 8 KiB without its second dimension"),
+    ],
+)
+def test_a_box_that_no_shared_memory_holds_is_refused(cuda: Driver, box: tuple[int, ...]) -> None:
     made, address = Map(), cuda.alloc(1 << 16)
-    s = Settings(U8, 5, address, (256,) * 5, (256, 1 << 16, 1 << 24, 1 << 32), (256,) * 4 + (1,))
+    s = Settings(U8, 5, address, (256,) * 5, (256, 1 << 16, 1 << 24, 1 << 32), box)
     assert encode(cuda, s, made) == api.SUCCESS
     assert tile_copy(cuda, made, 5) == ILLEGAL_INSTRUCTION
+
+
+# Numbers that PTX ISA gives to types of elements (tensormap.replace, .elemtype), and those of CUtensorMapDataType.
+ELEMENT_TYPES = {
+    "u8": (0, 0), "u16": (1, 1), "u32": (2, 2), "s32": (3, 3), "u64": (4, 4), "s64": (5, 5), "f16": (6, 6),
+    "f32": (7, 7), "f32.ftz": (8, 10), "f64": (9, 8), "bf16": (10, 9), "tf32": (11, 11), "tf32.ftz": (12, 12),
+    "b4x16": (13, 13), "b4x16_p64": (14, 14), "b6x16_p32": (15, 15),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELEMENT_TYPES)
+def test_a_type_set_by_a_kernel_is_that_of_the_host(cuda: Driver, name: str) -> None:
+    number, kind = ELEMENT_TYPES[name]
+    at, room, of_host, other = cuda.alloc(1 << 13), cuda.alloc(512), Map(), Map()
+    geometry = ((128, 8), (1024,), (128, 4))
+    assert encode(cuda, Settings(kind, 2, at, *geometry), of_host) == api.SUCCESS
+    assert encode(cuda, Settings(U8 if kind else U32, 2, at, *geometry), other) == api.SUCCESS
+    cuda.write(room, ctypes.string_at(other.at, 128))
+    text = ptx(
+        f"mov.b64 %rd3, {room}; tensormap.replace.tile.elemtype.global.b1024.b32 [%rd3], {number};", 128
+    )
+    launch(cuda, text, other, 0, bytes(20))
+    assert cuda.read(room, 128) == ctypes.string_at(of_host.at, 128)

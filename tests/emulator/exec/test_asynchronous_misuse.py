@@ -107,6 +107,15 @@ def test_a_warp_that_does_not_multiply_is_waited_for_in_vain(fresh: Fresh) -> No
     assert "block (0,0,0), thread (0,0,0)" in told
 
 
+@pytest.mark.parametrize("registers", ["16", "36", "264", "%r1"])
+def test_setmaxnreg_takes_multiples_of_eight(fresh: Fresh, registers: str) -> None:
+    told = complaint(fresh, module(f"setmaxnreg.dec.sync.aligned.u32 {registers};", parameters=0), 801)
+    assert (
+        "setmaxnreg.dec.sync.aligned.u32 of a number of registers that is no multiple of 8 from 24 to 256"
+        in told
+    )
+
+
 @pytest.mark.parametrize("deferred", ["0", "1"])
 def test_bytes_that_never_come_are_named(fresh: Fresh, deferred: str) -> None:
     body = f"""

@@ -4,7 +4,8 @@ one, to see that a test fails.
     python tests/emulator/helpers/layout_mutants.py FOLDER [--piece K/N] [--minutes M] [--list]
 
 FOLDER receives a driver in which a number may be changed when it is loaded, and `results.jsonl`, a line for each
-number: where it is, and which test failed. What has a line there is not tried again. Only what depends on the sources
+number: where it is, and which test failed. What has a line there is not tried again, so a run that was ended goes on;
+after a change of the sources take a new FOLDER. Only what depends on the sources
 with such numbers is compiled; the rest is taken from the build folder of `make setup` (`--build`). The tests are run
 once with nothing changed, which says of each what numbers it reaches; a mutant costs those that reach it, the fastest
 first, up to the first failure. `--only PART` takes the numbers of some files, `--piece K/N` every Nth of them from the
@@ -86,6 +87,8 @@ class Build:
         cache = (of / "CMakeCache.txt").read_text()
         self.home = re.findall(r"CMAKE_HOME_DIRECTORY:\w+=(.*)", cache)[0]
         self.changed = {file for file, _, _ in LAYOUTS}
+        # Read once: they may be edited meanwhile.
+        self.texts = {file: (REPOSITORY / "emulator" / "exec" / file).read_text() for file in self.changed}
 
     def copy(self) -> None:
         shutil.copytree(REPOSITORY / "emulator", self.source / "emulator")
@@ -133,7 +136,7 @@ class Build:
         that must be constants, of which one is changed here."""
         for file in {file for file, _, _ in LAYOUTS}:
             of_file = [s for s in every if s.file == file and (s is constant or not s.is_constant)]
-            text = changed(of_file, (REPOSITORY / "emulator" / "exec" / file).read_text())
+            text = changed(of_file, self.texts[file])
             text = f'#include "exec/layout_mutant.hpp"\n#line 1\n{text}'
             if (self.executor / file).read_text() != text:
                 (self.executor / file).write_text(text)
@@ -187,7 +190,10 @@ class Build:
             if not complaint:
                 return
             places = set(
-                re.findall(r"emulator/exec/([\w/.]+):(\d+):\d+: (?:error|note: in expansion)", complaint)
+                re.findall(
+                    r"emulator/exec/([\w/.]+):(\d+):\d+: (?:error|note: in expansion|note: .* declared here)",
+                    complaint,
+                )
             )
             refused = [s for s in every if (s.file, str(s.line)) in places and not s.is_constant]
             if not refused:

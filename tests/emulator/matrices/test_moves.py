@@ -250,6 +250,9 @@ ALIGNED = {
     "wgmma.fence": "wgmma.fence.sync.aligned;",
     "wgmma.commit_group": "wgmma.commit_group.sync.aligned;",
     "wgmma.wait_group": "wgmma.wait_group.sync.aligned 0;",
+    "tcgen05.wait::ld": "tcgen05.wait::ld.sync.aligned;",
+    "tcgen05.wait::st": "tcgen05.wait::st.sync.aligned;",
+    "setmaxnreg": "setmaxnreg.dec.sync.aligned.u32 24;",
 }
 
 

@@ -39,6 +39,31 @@ kernel = do(driver.cuModuleGetFunction(do(driver.cuModuleLoadData(text)), b"halv
 do(driver.cuLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, 0, 0, 0))
 do(driver.cuCtxSynchronize())
 """
+# 1 / (x + 1) for x = 0, -1, -1: the second launch makes an infinity.
+DIVIDES = """
+import ctypes
+from cuda.bindings import driver
+text = b'''.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry divide(.param .f32 x)
+{
+.reg .f32 %f<4>;
+ld.param.f32 %f1, [x]; add.f32 %f2, %f1, 0f3F800000;
+rcp.rn.f32 %f3, %f2;
+ret;
+}
+'''
+def do(result):
+    assert result[0] == 0, result
+    return result[1] if len(result) > 1 else None
+do(driver.cuInit(0))
+do(driver.cuCtxSetCurrent(do(driver.cuDevicePrimaryCtxRetain(do(driver.cuDeviceGet(0))))))
+kernel = do(driver.cuModuleGetFunction(do(driver.cuModuleLoadData(text)), b"divide"))
+for x in (0, -1, -1):
+    do(driver.cuLaunchKernel(kernel, 2, 1, 1, 64, 1, 1, 0, 0, ((x,), (ctypes.c_float,)), 0))
+do(driver.cuCtxSynchronize())
+"""
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator",
@@ -106,6 +131,31 @@ def test_a_barrier_in_half_a_warp_is_found_by_a_command(replay, tmp_path):
     assert {result["ruleId"] for result in run["results"]} == {"sync/divergent_barrier"}
     assert run["results"][0]["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "halves"
     assert "nothing found" in replay("check-memory", "x.rsnap", "--checks", "race").stdout
+
+
+def test_the_launch_and_the_instruction_that_made_an_infinity(replay, tmp_path, started_workers):
+    application = tmp_path / "divides.py"
+    application.write_text(DIVIDES)
+    replay.capture("--all", application=[sys.executable, str(application)])
+    assert "nothing found" in replay("check-memory", "x.rsnap").stdout
+    numbers = ["check-memory", "x.rsnap", "--checks", "numbers"]
+    text = replay(*numbers, "--sarif", "x.sarif", status=ExitCode.GATE_FAILED).stdout
+    assert "numbers: an infinity made of finite numbers, 256 times in 2 launches" in text
+    assert (
+        "  kernel  divide, first in launch 2 of 3\n  where   PTX line 8, block (0,0,0), thread (0,0,0)"
+        in text
+    )
+    assert "          rcp.rn.f32 %f3, %f2;\n  values  0 -> inf\n" in text
+    (result,) = json.loads((replay.folder / "x.sarif").read_text())["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("numbers/makes_infinity", "error")
+    assert "0 -> inf" in result["message"]["text"]
+    (found,) = json.loads(replay(*numbers, "--json", status=ExitCode.GATE_FAILED).stdout)["findings"]
+    assert (found["first_launch"], found["operands"], found["result"], found["second"]) == (
+        2,
+        ["0"],
+        "inf",
+        None,
+    )
 
 
 @pytest.mark.parametrize("sample", ["reduce", "matmul_tiled", "inplace_scan"])

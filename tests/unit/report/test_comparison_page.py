@@ -54,6 +54,15 @@ def test_it_begins_with_verdict_times_and_device(tmp_path):
     assert places == sorted(places)
 
 
+def test_the_p_value_stands_beside_the_interval(tmp_path):
+    text = checked(page_of(tmp_path, compared(chance=0.0123), compared(chance=1e-9))).text
+    for part in ("p-value", "0.012", "< 0.0001", "all looks at the rounds counted"):
+        assert part in text
+    exact = [ComparedRound(412_000.0, 437_000.0, False)] * 2
+    assert "p-value" not in checked(page_of(tmp_path, compared(chance=0.0, rounds=exact))).text
+    assert "p-value" not in checked(page_of(tmp_path, compared())).text
+
+
 def test_intervals_are_drawn_against_the_smallest_effect(tmp_path):
     page = page_of(
         tmp_path, compared(), compared(kernel="copy", verdict="SAME", ratio=1.0, low=0.995, high=1.005)

@@ -92,6 +92,42 @@ def test_where_accesses_go_is_drawn_without_what_nobody_counted(tmp_path):
     assert "Where its accesses go" not in page_of(tmp_path, one)
 
 
+def test_statistics_say_how_many_samples_lie_outside_and_keep_them(tmp_path):
+    times = [5000 + at % 13 * 8 for at in range(100)] + [9000]
+    text = checked(page_of(tmp_path, with_times(times))).text
+    for part in ("Statistics and outliers", "standard deviation", "median absolute deviation", "R² of the drift",
+                 "high severe", "1 (1.0 %)", "All are kept"):  # fmt: skip
+        assert part in text
+    assert "Statistics and outliers" not in checked(page_of(tmp_path, with_times([5000] * 40))).text
+
+
+def test_throughput_and_the_share_of_each_limit(tmp_path):
+    counts = {"warp_instructions": 480_000, "thread_float32": 9_000_000, "global_load_sectors": 31_250,
+              "global_load_bytes": 900_000,
+              "shared_load_wavefronts": 60_000, "shared_load_bytes": 7_680_000}  # fmt: skip
+    kernel = KernelCounters("scan", 1, 10_000, counts, {"launch": 2000, "memory": 8000, "matrix": 5000})
+    timing = dataclasses.replace(
+        modelled().timing, gpu_time_ns=[10_000] * 9, gpu=summarize([10_000] * 9), sm_clock_mhz=[1500] * 9
+    )
+    device = dataclasses.replace(modelled().device, multiprocessors=16)
+    counters = WindowCounters(kernel, [kernel])
+    result = dataclasses.replace(modelled(), timing=timing, counters=counters, device=device)
+    rows = re.findall(r"<tr>(.*?)</tr>", page_of(tmp_path, result), re.DOTALL)
+    cells = [tuple(re.findall(r"<td[^>]*>([^<]*)", row)) for row in rows]
+    # 4 x 16 x 1.5 instructions, 16 x 25 / 32 sectors and 16 x 1.5 passes in a nanosecond.
+    for row in (
+        ("starting instructions", "48 G instructions/s", "96 G instructions/s", "50 %", ""),
+        ("products of matrices", "", "", "50 %", ""),
+        ("global memory", "3.12 G sectors/s", "12.5 G sectors/s", "25 %", ""),
+        ("shared memory", "6 G passes/s", "24 G passes/s", "25 %", ""),
+        ("f32 instructions of threads", "9,000,000", "900 G/s"),
+        ("bytes of the sectors that these touch", "1,000,000", "100 GB/s"),
+    ):
+        assert row in cells, [cell for cell in cells if cell[:1] == row[:1]]
+    without = dataclasses.replace(result, timing=dataclasses.replace(timing, gpu=None, gpu_time_ns=[]))
+    assert "Throughput" not in checked(page_of(tmp_path, without)).text
+
+
 def test_wrong_outputs_are_shown_with_their_first_places(tmp_path):
     place = OutputMismatch(4096, 0x1000, "0000803f", "0100803f", "", 1024, "f32", "1.0", "1.0000001")
     found = OutputDifference("out", 0, 8192, 8192, 12, [place])

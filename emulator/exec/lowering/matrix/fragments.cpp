@@ -1,6 +1,5 @@
 // wmma.load and wmma.store: each lane loads or stores its own elements, register by register, like any load
 // or store.
-#include "exec/control/aligned.hpp"
 #include "exec/lowering/lowering.hpp"
 #include "exec/lowering/matrix/form.hpp"
 
@@ -45,10 +44,7 @@ void Lowering::move_fragment(Opcode &opcode) {
   if (sum == Type::none || !is_wmma_shape(form))
     unsupported();
   Fragment fragment = fragment_of(role, form, sum, true);
-  Lowered &together = emit(control::whole_warp);
-  together.instruction.immediate =
-      static_cast<int64_t>(loads ? control::Aligned::wmma_load : control::Aligned::wmma_store);
-  apply_guard(together);
+  need_whole_warp(loads ? control::Aligned::wmma_load : control::Aligned::wmma_store);
 
   // All in bytes. A column of the fragment is one of its matrix, of B a row.
   bool is_bits = role != MatrixRole::c && form.a_element == MatrixElement::b1;

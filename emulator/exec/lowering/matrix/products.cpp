@@ -1,6 +1,7 @@
 // mma and wmma.mma.
 #include <algorithm>
 
+#include "exec/check/numbers.hpp"
 #include "exec/lowering/lowering.hpp"
 #include "exec/lowering/matrix/form.hpp"
 
@@ -59,6 +60,8 @@ void Lowering::emit_product(const MatrixForm &form, const char *name) {
   lowered.list = std::move(rows);
   lowered.instruction.immediate = static_cast<int64_t>(program_.matrices.size());
   program_.matrices.push_back(form);
+  if (watches_numbers_)
+    lowered.watched = watched_numbers(form);
   lowered.counted = 1;
   apply_guard(lowered);
   finish_destinations();

@@ -1,6 +1,5 @@
 // wgmma: what a warp of the group multiplies is done when it is issued, so that nothing is left to wait for,
 // unless operations are deferred.
-#include "exec/control/aligned.hpp"
 #include "exec/control/control.hpp"
 #include "exec/copies/asynchronous.hpp"
 #include "exec/lowering/lowering.hpp"
@@ -22,14 +21,10 @@ void Lowering::wait_for_products() {
 }
 
 void Lowering::multiply_of_warpgroup(Opcode &opcode) {
-  if (!opcode.has("mma_async")) {
-    Lowered &together = emit(control::whole_warp);
-    together.instruction.immediate =
-        static_cast<int64_t>(opcode.has("fence")          ? control::Aligned::wgmma_fence
-                             : opcode.has("commit_group") ? control::Aligned::wgmma_commit_group
-                                                          : control::Aligned::wgmma_wait_group);
-    apply_guard(together);
-  }
+  if (!opcode.has("mma_async"))
+    need_whole_warp(opcode.has("fence")          ? control::Aligned::wgmma_fence
+                    : opcode.has("commit_group") ? control::Aligned::wgmma_commit_group
+                                                 : control::Aligned::wgmma_wait_group);
   if (opcode.remove("fence")) {
     tell_asynchronous(asynchronous::fence_registers);
     return;

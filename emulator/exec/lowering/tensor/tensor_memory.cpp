@@ -41,11 +41,12 @@ void Lowering::tensor_core(Opcode &opcode) {
     copy_to_tensor_memory(opcode);
   else if (opcode.modifiers.empty())
     unsupported();
-  else if (opcode.remove("wait::ld"))
-    tell_asynchronous(asynchronous::wait, asynchronous::waits_for_all(Track::tensor_loads));
-  else if (opcode.remove("wait::st"))
-    tell_asynchronous(asynchronous::wait, asynchronous::waits_for_all(Track::tensor_stores));
-  else if (opcode.modifiers[0].substr(0, 7) == "fence::")
+  else if (opcode.has("wait::ld") || opcode.has("wait::st")) {
+    bool loads = opcode.has("wait::ld");
+    need_whole_warp(loads ? control::Aligned::tcgen05_wait_ld : control::Aligned::tcgen05_wait_st);
+    tell_asynchronous(asynchronous::wait,
+                      asynchronous::waits_for_all(loads ? Track::tensor_loads : Track::tensor_stores));
+  } else if (opcode.modifiers[0].substr(0, 7) == "fence::")
     nothing();
   else
     manage_tensor_memory(opcode);

@@ -33,6 +33,10 @@ from replay.text import MODELLED, duration, number, percent, shown
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "FASTER", "SAME")
 _NOTHING = "Nothing could be compared"
+_OF_CHANCE = (
+    "p-value: how likely so large a difference is where both sides are equal, all looks at the rounds counted. The "
+    "verdict follows the interval, and the smallest change that counts."
+)
 SHOWN_UNMATCHED = 20
 SHOWN_LAUNCHES = 20
 
@@ -52,7 +56,7 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
         section.tables.append(("What differs between the sides", Table(["", "A", "B"], differences)))
     if (drawn := intervals(result.rows, result.minimum_effect)) is not None:
         section.drawings.append(drawn)
-    rows = Table(["kernel", "A", "B", "B / A", "interval", "rounds", "verdict", "why"])
+    rows = Table(["kernel", "A", "B", "B / A", "interval", "p-value", "rounds", "verdict", "why"])
     for row in result.rows[:MAXIMUM_ROWS]:
         rows.rows.append([
             shown(row.kernel) + (f" (window {row.a.window})" if row.a.window is not None else ""),
@@ -60,12 +64,15 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
             "" if row.b.time_ns is None else duration(row.b.time_ns),
             "" if row.ratio is None else f"{row.ratio:.4f}",
             "" if row.low is None or row.high is None else f"{row.low:.4f} .. {row.high:.4f}",
+            _chance(row),
             len(row.rounds),
             row.verdict,
             shown(row.reason, 200) if row.verdict != "SAME" else "",
         ])  # fmt: skip
     if rows.rows:
         section.tables.append(("", rows.without_empty()))
+        if any(map(_chance, result.rows[:MAXIMUM_ROWS])):
+            section.notes.append(_OF_CHANCE)
     else:
         section.lines.append("No window of one side has a partner on the other.")
     section.notes += [*_totals(result), *(shown(text) for text in result.notes)]
@@ -80,6 +87,13 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
     section.notes += more(result.unmatched, SHOWN_UNMATCHED, "without a partner")
     section.commands = comparison_commands(result)
     return section
+
+
+def _chance(row: ComparedRow) -> str:
+    """Of an exact clock it is 0 or 1, and says no more than the verdict."""
+    if row.chance is None or row.chance == 0.0 or _is_constant(row):
+        return ""
+    return "< 0.0001" if row.chance < 0.0001 else f"{row.chance:.2g}"
 
 
 def _totals(result: Comparison) -> Iterator[str]:

@@ -12,6 +12,7 @@ from replay.report.html.charts import bar
 from replay.report.html.drawing import Drawing
 from replay.report.html.model import Section, Table
 from replay.report.html.result.memory import memory_part
+from replay.report.html.result.throughput import attained_table, throughput_part
 from replay.report.run.counters import SHOWN_KERNELS, counter_table, ratio
 from replay.results.run.timing import AccessCounters, KernelCounters, WindowCounters
 from replay.results.schema import RunResult
@@ -47,6 +48,7 @@ def counters_parts(result: RunResult, beside: Sequence[RunResult] = ()) -> Itera
         yield part
         return
     yield from _bounds(result, counters)
+    yield from throughput_part(result, counters)
     yield from memory_part(counters)
     yield from _accesses(counters)
     yield _counters(counters, of_other)
@@ -79,6 +81,7 @@ def _bounds(result: RunResult, counters: WindowCounters) -> Iterator[Section]:
         caption = "Modelled: the start, and the longest of the others, which overlap. Not a measurement"
         part.tables.append((caption, table.without_empty()))
     if (found := roofline(result, kernels)) is not None:
+        part.tables += filter(None, [attained_table(found, kernels)])
         part.drawings.append(_roofline(found))
     if part.lines or part.tables or part.drawings:
         yield part
@@ -104,12 +107,12 @@ def _roofline(found: Roofline) -> tuple[str, Markup]:
         for point in found.points
     )
     drawing = Drawing(_HEIGHT, f"Roofline. {said}")
-    for power in range(math.ceil(low), math.floor(high) + 1):
-        drawing.line("grid", across(10.0**power), 0, across(10.0**power), space)
-        drawing.text(across(10.0**power), _HEIGHT - 6, f"{10.0**power:g}")
-    for power in range(math.ceil(bottom), math.floor(top) + 1):
-        drawing.line("grid", 0, down(10.0**power), 1, down(10.0**power))
-        drawing.text(0.0, down(10.0**power) - 4, f"{10.0**power:g} G/s", "start")
+    for place in _decades(low, high):
+        drawing.line("grid", across(place), 0, across(place), space)
+        drawing.text(across(place), _HEIGHT - 6, f"{place:g}")
+    for place in _decades(bottom, top):
+        drawing.line("grid", 0, down(place), 1, down(place))
+        drawing.text(0.0, down(place) - 4, f"{place:g} G/s", "start")
     ends = [10**low, ridge, 10**high] if found.sectors else [10**low, 10**high]
     drawing.curve("roof", [(across(end), down(found.roof(end))) for end in ends])
     drawing.text(
@@ -138,6 +141,18 @@ def _roofline(found: Roofline) -> tuple[str, Markup]:
         f"instructions, counted by the CPU driver. {limits}"
     )
     return caption, drawing.markup()
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Round places of an axis of logarithms: powers of ten, with 2 and 5 times these where there are few."""
+    powers = range(math.floor(low), math.floor(high) + 1)
+    factors = (1, 2, 5) if high - low < 2.5 else (1,)
+    return [
+        factor * 10.0**power
+        for power in powers
+        for factor in factors
+        if low <= math.log10(factor) + power <= high
+    ]
 
 
 def _accesses(counters: WindowCounters) -> Iterator[Section]:
@@ -188,6 +203,11 @@ def _each(count: int, requests: int) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
+def _named(name: str) -> object:
+    """What is a part of the row above it stands a little to the right."""
+    return Markup('<span class="inner">{}</span>').format(name.strip()) if name.startswith("  ") else name
+
+
 def _counters(counters: WindowCounters, of_other: str) -> Section:
     part = Section("Counters")
     titles, rows = counter_table(counters)
@@ -197,7 +217,7 @@ def _counters(counters: WindowCounters, of_other: str) -> Section:
         caption = (
             f"{of_other}Counted by the CPU driver in one replay of the window: exact, and the same everywhere"
         )
-        part.tables.append((caption, Table(titles, [list(row) for row in rows])))
+        part.tables.append((caption, Table(titles, [[_named(name), *row] for name, *row in rows])))
     if len(counters.kernels) > SHOWN_KERNELS:
         part.notes.append(f"... and {number(len(counters.kernels) - SHOWN_KERNELS, 'more kernel')}")
     if counters.failed:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 from replay.images.demangle import demangle
 from replay.report.html.model import Section, Table, scale
 from replay.report.html.plots import Curve, Panel, Plot
+from replay.report.html.result.estimated import between, estimated_part
 from replay.report.html.spread import Group, spread
 from replay.results.run.timing import Timing
 from replay.results.schema import RunResult
@@ -30,6 +31,7 @@ def time_part(result: RunResult) -> Section:
     part.tables.append((_caption(timings), _table(result, timings)))
     part.drawings += _densities(result, timings)
     part.charts += [_in_order(timing) for timing in timings if _has_course(timing)]
+    part.details += estimated_part(timings)
     for timing in timings:
         part.notes += [f"{timing.mode}: {shown(item.text)}; {shown(item.advice)}" for item in timing.warnings]
         if timing.gpu_time_reason:
@@ -61,9 +63,9 @@ def _table(result: RunResult, timings: Sequence[Timing]) -> Table:
         table.rows.append([
             f"{timing.mode} caches" + ("" if alike else f", {timing.kind}"),
             duration(summary.median_ns),
-            "" if interval is None or not varies else _between(*interval),
-            _between(summary.lower_quartile_ns, summary.upper_quartile_ns) if varies else "",
-            _between(summary.minimum_ns, summary.maximum_ns) if varies else "",
+            "" if interval is None or not varies else between(*interval),
+            between(summary.lower_quartile_ns, summary.upper_quartile_ns) if varies else "",
+            between(summary.minimum_ns, summary.maximum_ns) if varies else "",
             f"{100 * summary.noise:.2f} %" if varies else "none",
             f"{summary.count:,}",
             f"{median(timing.cycles):,.0f}" if timing.cycles else "",
@@ -79,12 +81,6 @@ def _table(result: RunResult, timings: Sequence[Timing]) -> Table:
         row[6] = f"{fidelity.launches:,}"
         table.rows.append([*row])
     return table.without_empty()
-
-
-def _between(low: float, high: float) -> str:
-    first, last = duration(low), duration(high)
-    same = first.split()[-1] == last.split()[-1]
-    return f"{first.split()[0] if same else first} .. {last}"
 
 
 def _clock(timing: Timing) -> str:

@@ -1,0 +1,21 @@
+// The check `numbers`: an instruction that makes a NaN or an infinity although all that it reads is finite.
+#pragma once
+
+#include <string_view>
+
+#include "exec/operations/table.hpp"
+
+namespace emulator {
+
+// What is watched of an instruction that `operation` executes; without a handler where its result cannot tell
+// anything.
+WatchedNumbers watched_numbers(std::string_view opcode, const Operation &operation);
+WatchedNumbers watched_numbers(const MatrixForm &form);
+
+// Executes an instruction in place of its own handler (Program::watched), and looks at what it made.
+const Instruction *watch_numbers(Warp &w, const Instruction *i);
+
+// A value as a person reads it: "1.5", "-inf", of a pair "(1, nan)".
+std::string number_text(NumberType type, uint64_t bits);
+
+} // namespace emulator
