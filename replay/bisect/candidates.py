@@ -3,6 +3,7 @@
 ptxas=12.6..13.0          every version from one to the other, on this machine or offered by the package index
 ptxas=12.6,12.8,13.0      these
 tileiras=13.1..13.5       likewise
+triton=3.4..3.6           likewise, of kernels whose IR the snapshot has
 driver=DIR,DIR,...        module=FILE,FILE,...        jit=opt-level=0..4
 list=FILE                 a variant in each line, the good end first
 exec=COMMAND              with --candidates: the command is run for each, its status says good or bad
@@ -24,11 +25,13 @@ from replay.variants.model import Variant
 Versions = Callable[[str, range], list[str]]
 MAXIMUM_CANDIDATES = 10_000
 MAXIMUM_LIST_BYTES = 1 << 20
-KINDS = (*Variant.ASSEMBLERS, "driver", "module", "jit", "list", "exec")
-_FIRST_MAJOR, _LAST_MAJOR = 11, 99  # before 11.7 there are no wheels
+_VERSIONED = (*Variant.ASSEMBLERS, "triton")
+KINDS = (*_VERSIONED, "driver", "module", "jit", "list", "exec")
+_FIRST_MAJOR, _LAST_MAJOR = 11, 99  # before 11.7 there are no wheels of CUDA
+_FIRST_TRITON = 3
 _SPELLINGS = (
-    "ptxas=12.6..13.0", "ptxas=12.6,13.0", "tileiras=13.1..13.5", "driver=DIR,DIR", "module=FILE,FILE",
-    "jit=opt-level=0..4", "list=FILE", "exec=COMMAND",
+    "ptxas=12.6..13.0", "ptxas=12.6,13.0", "tileiras=13.1..13.5", "triton=3.4..3.6",
+    "driver=DIR,DIR", "module=FILE,FILE", "jit=opt-level=0..4", "list=FILE", "exec=COMMAND",
 )  # fmt: skip
 _ALSO = {"swap": "module"}  # as a variant calls it
 # As variants, these are read with ":" or a blank after the kind, too.
@@ -92,7 +95,8 @@ def _in_range(name: str, matched: re.Match[str], versions: Versions) -> list[str
     low, high = (version_key(end) for end in matched.groups())
     if not low or not high:
         raise UsageError(f"{matched[0]!r} is no range of versions", where=where, next=f"write {example}")
-    if not _FIRST_MAJOR <= low[0] <= high[0] <= _LAST_MAJOR:
+    first = _FIRST_TRITON if name == "triton" else _FIRST_MAJOR
+    if not first <= low[0] <= high[0] <= _LAST_MAJOR:
         raise UsageError(
             f"{matched[0]!r} is no range of versions",
             where=where,
@@ -166,7 +170,7 @@ def _quoted(text: str) -> str:
 
 
 _KINDS: dict[str, Callable[[str, Versions, str], list[Candidate]]] = {
-    **{name: _assembler(name) for name in Variant.ASSEMBLERS},
+    **{name: _assembler(name) for name in _VERSIONED},
     "driver": _each("driver"),
     "module": _each("swap"),
     "jit": _jit,

@@ -15,12 +15,16 @@ from replay.compare.machine_code import kernels_of
 from replay.compare.replayed import own_noise
 from replay.compare.rounds import Observation
 from replay.compare.rows import observation
+from replay.difference.ptx import ptx_lines
 from replay.errors import EngineError, ReplayError, WorkerError
+from replay.images import identify, image_digest, read_ptx
+from replay.images.demangle import demangle
 from replay.results.comparison import ComparedKernel
 from replay.results.run.variant import VariantFacts
 from replay.results.schema import RunResult
 from replay.run.parent import RunOptions, run_snapshot
 from replay.variants.assemblers.wheels import CacheError
+from replay.variants.images import kept_data
 from replay.variants.model import parse
 
 COMMAND_VARIABLE = "REPLAY_CANDIDATE"
@@ -52,7 +56,7 @@ class ReplayLaboratory:
         codes = [
             f"{item.code},{item.registers},{item.shared_bytes},{item.local_bytes}"
             if item.code
-            else item.image
+            else _ptx_code(facts, item) or item.image
             for item in kernels
         ]
         images = codes or [image.digest for image in facts.images]
@@ -118,6 +122,20 @@ class ReplayLaboratory:
         options = self._options(candidate)
         options = dataclasses.replace(options, environment={**own_noise(self.runs), **options.environment})
         return run_snapshot(self.snapshot, options, self.say)
+
+
+def _ptx_code(facts: VariantFacts, kernel: ComparedKernel) -> str:
+    """Of a kernel in PTX its instructions, without numbers of lines and comments; "" where others are called."""
+    kept = next((item for item in facts.kept if item.digest == kernel.image), None)
+    data = kept_data(kept) if kept is not None else None
+    if data is None or identify(data) != "ptx":
+        return ""
+    found = read_ptx(data)
+    names = [name for name in found.kernels if demangle(name) == kernel.name]
+    lines = [str(line) for line in ptx_lines(data, names[0])] if len(names) == 1 else []
+    if not lines or any("call" in line.split() or line.startswith("call") for line in lines):
+        return ""
+    return image_digest("\n".join([found.target, *lines]).encode())
 
 
 class CannotRunError(SkippedError):

@@ -10,8 +10,8 @@ from replay.report.streams import output
 
 # Options with which another worker is needed, or none
 _OTHER = {
-    "-h", "--help", "--profile", "--trust", "--untrusted", "--vary-inputs", "--swap", "--ptxas", "--tileiras", "--jit",
-    "--grid", "--block", "--shared",
+    "-h", "--help", "--profile", "--trust", "--untrusted", "--vary-inputs", "--swap", "--ptxas", "--tileiras",
+    "--triton", "--num-warps", "--num-stages", "--jit",     "--grid", "--block", "--shared",
 }  # fmt: skip
 
 

@@ -58,8 +58,8 @@ def bisect(
         str,
         option(
             "KIND=...",
-            "ptxas=12.6..13.0, tileiras=13.1..13.5, driver=DIR,..., module=FILE,..., jit=opt-level=0..4, list=FILE, "
-            "exec=COMMAND; the good end first.",
+            "ptxas=12.6..13.0, tileiras=13.1..13.5, triton=3.4..3.6, driver=DIR,..., module=FILE,..., "
+            "jit=opt-level=0..4, list=FILE, exec=COMMAND; the good end first.",
         ),
     ] = "",
     symptom: Annotated[

@@ -37,7 +37,7 @@ OPTIONS = {
     "Timing": (
         "samples", "quick", "rigorous", "timing", "caches", "serialize", "profile", "counters", "expand_graphs",
     ),
-    "Variants": ("swap", "ptxas", "tileiras", "jit", "grid", "block", "shared"),
+    "Variants": ("swap", "ptxas", "tileiras", "triton", "num_warps", "num_stages", "jit", "grid", "block", "shared"),
     "Placement": (
         "driver", "device", "window", "relocate", "placement", "memory_limit", "timeout", "trust",
     ),
@@ -137,6 +137,14 @@ def run(
     tileiras: Annotated[
         str, option("VERSION|PATH", "Assemble the Tile IR of the kernels with this tileiras.")
     ] = "",
+    triton: Annotated[
+        str,
+        option(
+            "VERSION|DIR", "Compile the kernels again with this Triton, from IR of the capture or --swap."
+        ),
+    ] = "",
+    num_warps: Annotated[int, option("N", "With so many warps a block.", "--num-warps", min=0)] = 0,
+    num_stages: Annotated[int, option("N", "With so many stages of loops.", "--num-stages", min=0)] = 0,
     jit: Annotated[
         list[str] | None,
         option("OPTION=VALUE,...", "Options of the driver's PTX compiler, as opt-level=2,lineinfo."),
@@ -190,7 +198,8 @@ def run(
         counters=counters, shift=shift, relocate=relocate, dtypes=[_dtype(text) for text in dtype or ()],
         tolerance=tolerance, save_outputs=save_outputs, save_all=save_all, logs=logs, window=window,
         memory_limit_bytes=None if memory_limit is None else parse_size(memory_limit, "--memory-limit"),
-        swap=swap or (), ptxas=ptxas, tileiras=tileiras, jit=jit or (), grid=grid or (), block=block or (),
+        swap=swap or (), ptxas=ptxas, tileiras=tileiras, triton=triton, num_warps=num_warps, num_stages=num_stages,
+        jit=jit or (), grid=grid or (), block=block or (),
         shared=shared or (),
     )  # fmt: skip
     if dry_run:

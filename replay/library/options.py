@@ -26,12 +26,16 @@ Shape = int | tuple[int, ...] | str
 
 class VariantChoices(TypedDict, total=False):
     """What is changed from the application. swap: kernel -> file with another one, or texts as after `--swap`. ptxas,
-    tileiras: a version or a path. jit: option -> value. grid, block: numbers, or kernel -> numbers. shared: bytes of
-    dynamic shared memory, or kernel -> bytes. env: variables of the process that replays."""
+    tileiras, triton: a version or a path. num_warps, num_stages: that Triton is asked for. jit: option -> value. grid,
+    block: numbers, or kernel -> numbers. shared: bytes of dynamic shared memory, or kernel -> bytes. env: variables of
+    the process that replays."""
 
     swap: Mapping[str, PathLike] | Iterable[str] | str
     ptxas: str
     tileiras: str
+    triton: str
+    num_warps: int
+    num_stages: int
     jit: Mapping[str, object] | Iterable[str] | str
     grid: Mapping[str, Shape] | Iterable[str] | Shape
     block: Mapping[str, Shape] | Iterable[str] | Shape
@@ -90,9 +94,9 @@ SIDE_NAMES = (*VARIANT_NAMES, *("driver", "device"))
 _OPTIONAL = type(None)
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("driver",), (str, _OPTIONAL)),
-    **dict.fromkeys(("tolerance", "caches", *Variant.ASSEMBLERS), (str,)),
+    **dict.fromkeys(("tolerance", "caches", "triton", *Variant.ASSEMBLERS), (str,)),
     **dict.fromkeys(("samples", "memory_limit_bytes", "window", "vary_inputs"), (int, _OPTIONAL)),
-    "device": (int,),
+    **dict.fromkeys(("device", "num_warps", "num_stages"), (int,)),
     "timeout_s": (int, float),
     **{name: (bool,) for name, kind in RunChoices.__annotations__.items() if "bool" in str(kind)},
     "trust": (bool, _OPTIONAL),
@@ -205,6 +209,9 @@ def variant_of(given: Side) -> Variant:
         swap=_texts(given.get("swap")),
         ptxas=given.get("ptxas", ""),
         tileiras=given.get("tileiras", ""),
+        triton=given.get("triton", ""),
+        num_warps=given.get("num_warps", 0),
+        num_stages=given.get("num_stages", 0),
         jit=_texts(given.get("jit")),
         grid=_texts(given.get("grid")),
         block=_texts(given.get("block")),

@@ -158,10 +158,11 @@ def _time_of(result: RunResult) -> float | None:
 def versions_of(name: str, majors: range, offline: bool, notes: list[str]) -> list[str]:
     """Of an assembler: what is on this machine, and unless offline what the package index offers."""
     from replay.variants.assemblers.package_index import offered
-    from replay.variants.assemblers.tools import ASSEMBLERS, cache_folder, installed
+    from replay.variants.assemblers.tools import ASSEMBLERS, TRITON, cache_folder, installed
+    from replay.variants.compilers.triton import installed as tritons
 
-    kind = ASSEMBLERS[name]
-    here = {tool.version for tool in installed(kind)}
+    kind = ASSEMBLERS.get(name, TRITON)
+    here = {tool.version for tool in (tritons() if kind is TRITON else installed(kind))}
     offer = None if offline else offered(kind, majors, cache_folder(kind))
     if offer is not None and offer.problem:
         notes.append(f"{offer.problem}; the versions on this machine are searched as well")

@@ -50,7 +50,7 @@ _LOOK_S = 0.1  # between looks at whether the client is still there, or a signal
 # What a client may not say for the server's user: where files are written, that the worker is not confined, and what
 # would run before it is (`env` has LD_PRELOAD; a driver or an assembler by its path).
 _REFUSED = ("window", "save_outputs", "save_all", "logs", "profile", "shift", "env", "progress")
-_NO_PATH = ("driver", *Variant.ASSEMBLERS)
+_NO_PATH = ("driver", "triton", *Variant.ASSEMBLERS)
 
 
 _Answer = queue.SimpleQueue[dict[str, Any]]
@@ -93,6 +93,10 @@ class _Floor:
                 f"outputs may be off by {self._tolerance or 'what `auto` allows'} at most here",
                 where="tolerance",
                 next="leave it out, or say less",
+            )
+        if ".py" in str(choices.get("swap", "")):
+            raise UsageError(
+                "a client names no program that is executed", where="swap", next="give its kernel's PTX"
             )
         for choice in _NO_PATH:
             said = str(choices.get(choice, ""))

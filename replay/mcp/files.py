@@ -28,6 +28,10 @@ class Root:
     def image(self, name: str) -> Path:
         """A file that a variant names. Raises UsageError, FileError."""
         path = self.file(name)
+        if path.suffix == ".py":
+            raise UsageError(
+                "is a program, which no tool here executes", where=name, next="save its kernel's PTX"
+            )
         if _IN_VARIANTS & {*str(path)}:
             raise UsageError(
                 "has =, @ or a comma in its path, which variants take apart", where=name, next="rename it"

@@ -22,7 +22,6 @@ MAXIMUM_FILE_BYTES = 1 << 30
 # Of what a result keeps: one image, all of them packed and written as text, and a source
 MAXIMUM_KEPT_IMAGE_BYTES, MAXIMUM_KEPT_BYTES, MAXIMUM_SOURCE_BYTES = 16 << 20, 4 << 20, 256 << 10
 _HOW_TO_MAKE = "compile with `nvcc -cubin`, `-ptx` or `-fatbin`; `cuobjdump -xelf all` takes a program apart"
-_OF_PYTHON = "a .py is not executed: save its kernel's PTX (Triton: `asm['ptx']`, Numba: `inspect_asm()`)"
 SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc")
 
 
@@ -144,8 +143,7 @@ def read_image_file(path: str) -> BuiltImage:
     data = read_file(path)
     kind = images.identify(data)
     if kind not in ("ptx", "cubin", "fatbin", "tileir"):
-        advice = _OF_PYTHON if path.endswith(".py") else _HOW_TO_MAKE
-        raise ImageError("is no cubin, PTX, Tile IR or fat binary", where=path, next=advice)
+        raise ImageError("is no cubin, PTX, Tile IR or fat binary", where=path, next=_HOW_TO_MAKE)
     try:
         return BuiltImage(data[: images.image_size(data + b"\0") - (kind == "ptx")], Path(path).name)
     except ImageError as error:

@@ -58,6 +58,7 @@ class Variant:
     """What is changed from the application. Everything empty: as captured.
 
     ptxas, tileiras: a version ("13.1", "12.9.86") or the path of one; "" for none: images are loaded as they are.
+    triton: likewise, or the folder that holds it; num_warps, num_stages: what it is asked for, 0 for its own choice.
     environment: what the replaying process has in addition to or instead of this one's.
     """
 
@@ -69,6 +70,9 @@ class Variant:
     geometry: tuple[Geometry, ...] = field(default=())
     environment: tuple[tuple[str, str], ...] = ()
     tileiras: str = ""
+    triton: str = ""
+    num_warps: int = 0
+    num_stages: int = 0
 
     SHAPES: ClassVar = ("grid", "block", "shared")
     ASSEMBLERS: ClassVar = ("ptxas", "tileiras")
@@ -76,7 +80,18 @@ class Variant:
     @property
     def changes_nothing(self) -> bool:
         """Whether the window is replayed as it was captured, on whatever driver and device."""
-        return not (self.swaps or self.assemblers or self.jit or self.geometry)
+        return not (self.swaps or self.assemblers or self.recompiles or self.jit or self.geometry)
+
+    @property
+    def recompiles(self) -> bool:
+        """Whether Triton makes the kernels again that are not swapped."""
+        return bool(self.triton or self.num_warps or self.num_stages)
+
+    @property
+    def triton_options(self) -> dict[str, int]:
+        """As Triton calls them."""
+        chosen = {"num_warps": self.num_warps, "num_stages": self.num_stages}
+        return {name: value for name, value in chosen.items() if value}
 
     @property
     def assemblers(self) -> dict[str, str]:
@@ -90,6 +105,8 @@ class Variant:
         words += [f"device={self.device}"] if self.device is not None else []
         words += [f"swap={swap}" for swap in self.swaps]
         words += [f"{name}={choice}" for name, choice in self.assemblers.items()]
+        words += [f"triton={self.triton}"] if self.triton else []
+        words += [f"{name.replace('_', '-')}={value}" for name, value in self.triton_options.items()]
         words += [f"jit={','.join(map(str, self.jit))}"] if self.jit else []
         words += [f"{shape.what}={shape}" for shape in self.geometry]
         words += [f"env={name}={value}" for name, value in self.environment]
@@ -102,7 +119,7 @@ def parse(text: str) -> Variant:
     for key, value in _words(text):
         if key not in _OBSOLETE:
             given.setdefault(key, []).append(value)
-    for key in ("driver", "device", *Variant.ASSEMBLERS):
+    for key in ("driver", "device", "triton", *_NUMBERS, *Variant.ASSEMBLERS):
         if len(given.get(key, [])) > 1:
             raise UsageError(f"the variant names {key} twice", where=text)
     return make_variant(
@@ -111,15 +128,20 @@ def parse(text: str) -> Variant:
         swap=given.get("swap", ()),
         ptxas=given.get("ptxas", [""])[0],
         tileiras=given.get("tileiras", [""])[0],
+        triton=given.get("triton", [""])[0],
+        num_warps=_whole(given.get("num-warps", ["0"])[0], "num-warps"),
+        num_stages=_whole(given.get("num-stages", ["0"])[0], "num-stages"),
         jit=given.get("jit", ()),
         **{what: given.get(what, ()) for what in Variant.SHAPES},
         env=given.get("env", ()),
     )
 
 
+_NUMBERS = ("num-warps", "num-stages")
 _SPELLINGS = {
     "ptxas": "ptxas=13.0", "swap": "swap=[KERNEL=]FILE[@NAME]", "driver": "driver=DIR", "device": "device=N",
-    "tileiras": "tileiras=13.1", "jit": "jit=opt-level=2", "grid": "grid=[KERNEL=]X,Y,Z",
+    "tileiras": "tileiras=13.1", "triton": "triton=3.6", "num-warps": "num-warps=8", "num-stages": "num-stages=2",
+    "jit": "jit=opt-level=2", "grid": "grid=[KERNEL=]X,Y,Z",
     "block": "block=[KERNEL=]X,Y,Z", "shared": "shared=[KERNEL=]BYTES", "env": "env=NAME=VALUE",
 }  # fmt: skip
 _ALSO = {"module": "swap"}  # as `bisect --over` calls it
@@ -175,6 +197,9 @@ def make_variant(
     swap: Iterable[str] = (),
     ptxas: str = "",
     tileiras: str = "",
+    triton: str = "",
+    num_warps: int = 0,
+    num_stages: int = 0,
     jit: Iterable[str] = (),
     grid: Iterable[str] = (),
     block: Iterable[str] = (),
@@ -192,7 +217,7 @@ def make_variant(
             raise UsageError(f"--{shape.what} is given twice for the same kernel", where=shape.kernel or None)
     return Variant(
         driver, device, tuple(map(parse_swap, swap)), ptxas, parse_jit(jit), tuple(shapes),
-        tuple(map(parse_environment, env)), tileiras,
+        tuple(map(parse_environment, env)), tileiras, triton, num_warps, num_stages,
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ from replay.variants.interface import GEOMETRY, Fact, Launched, compare_interfac
 from replay.variants.kernels import find_kernel, name_in, only_kernel, shown
 from replay.variants.model import Geometry, Swap, Variant
 from replay.variants.planned import NotExecutable, Plan
+from replay.variants.triton import SUFFIXES, Built, TritonKernels, refuse_untrusted
 from replay.variants.usage import ImageUse, image_uses, launched
 
 Progress = Callable[[str], None]
@@ -40,9 +41,6 @@ _HOW_TO_HAVE = {
     "ptxas": "capture a build that includes PTX (`-gencode arch=compute_XX,code=[sm_XX,compute_XX]`)",
     "tileiras": "capture a build that hands Tile IR to the driver, and not a cubin",
 }
-
-# digest of a captured image -> what replaces it: digest of a new one -> it, and kernels, captured -> new name
-Built = dict[str, dict[str, tuple[BuiltImage, dict[str, str]]]]
 
 
 def plan_variant(
@@ -78,20 +76,27 @@ class _Planning:
         self._uses = image_uses(calls, list(all_of(reader, Range)))
         self._launches = launched(calls, self._kernels)
         self._captured: dict[str, BuiltImage] = {}
-        decides = variant.swaps or variant.assemblers or variant.geometry
+        decides = variant.swaps or variant.assemblers or variant.geometry or variant.recompiles
         self._architecture = device.architecture(driver, ordinal) if decides else None
         self._notes: list[str] = []
         self._untrusted = untrusted
         self._sandbox = Sandbox() if untrusted or settings.SANDBOX.value() else None
         self._checks: list[TrustCheck] = []
+        self._triton: TritonKernels | None = None
 
     def plan(self) -> Plan:
         """The whole order of the module's docstring."""
         assembled = " ".join(f"--{name}" for name in self._variant.assemblers)
         shapes = [self._shape(item) for item in self._variant.geometry]
         built: Built = {}
+        if self._untrusted:
+            refuse_untrusted(self._variant)
         for swap in self._variant.swaps:
             self._swap(swap, built)
+        if self._variant.recompiles:
+            self._recompile(built)
+        if self._triton is not None:
+            shapes += self._triton.shapes(self._kernels, built, shapes)
         if assembled:
             self._assemble(built)
         replacements, images = [], []
@@ -145,7 +150,31 @@ class _Planning:
         kernel = named or only_kernel(self._kernels, option)
         return Shape(item.what, LaunchedKernel(kernel.name, kernel.image), item.value)
 
+    def _triton_kernels(self) -> TritonKernels:
+        if self._triton is None:
+            assert self._architecture is not None
+            want_ptx = self._driver.emulated or bool(self._variant.ptxas)
+            self._triton = TritonKernels(
+                self._variant, self._reader, self._architecture, want_ptx, self._interface, self._progress
+            )
+        return self._triton
+
+    def _recompile(self, built: Built) -> None:
+        """The kernels that no file stands in for."""
+        left = [kernel for kernel in self._kernels if kernel.image not in built]
+        for kernel in left:
+            self._stand_in(
+                Swap(kernel.name, ""), self._triton_kernels().of_snapshot(kernel), kernel, kernel.name, built
+            )
+
     def _swap(self, swap: Swap, built: Built) -> None:
+        if swap.file.endswith(SUFFIXES):
+            named = swap.kernel and find_kernel(self._kernels, swap.kernel, "--swap")
+            kernel = named or only_kernel(self._kernels, "--swap")
+            image = self._triton_kernels().of_file(swap.file, kernel)
+            there = image.kernel_names(self._architecture)
+            self._stand_in(swap, image, kernel, name_in(swap, kernel, there), built)
+            return
         image = self._build(swap.file)
         self._loads(image)
         if self._untrusted:

@@ -31,7 +31,7 @@ _TIMEOUT_S = 120
 _AVAILABLE = re.compile(r"^Available versions: (.*)$", re.M)
 _REFUSED = re.compile(r"\[Errno -?\d+\] ([^'\")\n]+)")  # of a connection
 _SHOWN_CHARACTERS = 160
-_VERSION = re.compile(r"\d{2}\.\d{1,3}\.\d{1,4}")
+_VERSION = re.compile(r"\d{1,2}\.\d{1,3}\.\d{1,4}")
 
 
 @dataclass(frozen=True)

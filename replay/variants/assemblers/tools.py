@@ -36,6 +36,8 @@ class Assembler:
 
     def package(self, major: int) -> str:
         """The package of this CUDA: from 13 on one for all, before with the major version in its name."""
+        if self.name == "triton":
+            return self.name
         name = "nvidia-cuda-nvcc" if self.name == "ptxas" else f"nvidia-cuda-{self.name}"
         return name if major >= 13 else f"{name}-cu{major}"
 
@@ -63,6 +65,8 @@ TILEIRAS = Assembler(
      ("/bin/tileiras", "bin/tileiras")),
     ("nvidia-nvvm", "nvidia-cuda-nvcc"), 13,
 )  # fmt: skip
+# Which versions there are is asked as for the others; what is kept of it, replay/variants/compilers/triton.py says.
+TRITON = Assembler("triton", "Triton's IR", "ttir", (), (), 2)
 ASSEMBLERS = {item.name: item for item in (PTXAS, TILEIRAS)}
 
 

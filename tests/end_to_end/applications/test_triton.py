@@ -100,3 +100,80 @@ def test_a_cache_that_is_damaged_costs_its_own_entry_alone(replay, cache, tmp_pa
     (image,) = json.loads(replay("ls", "z.rsnap", "images", "--json").stdout)["images"]
     assert (image["compilation"]["compiler"], image["compilation"]["options"]) == ("Triton", {})
     assert list(image["compilation"]["levels"]) == ["source", "ttir", "llir"]
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory, cache, samples, commands):
+    """Of one launch with 256 columns a step and 4 warps, with its IR in a folder beside it."""
+    from tests.end_to_end.conftest import Replay
+
+    replay = Replay(tmp_path_factory.mktemp("rows"), samples, commands)
+    captured(replay, cache, "--with-ir", output="rows.rsnap")
+    replay("dump", "rows.rsnap", "-o", "ir")
+    for path in (replay.folder / "ir").glob("image-*"):
+        path.rename(replay.folder / f"rows{path.suffix}")
+    program = PROGRAM.read_text().replace("BLOCK: tl.constexpr", "BLOCK: tl.constexpr = 128")
+    lines = [line for line in program.splitlines() if "parts.arrays" not in line and "sys.path" not in line]
+    (replay.folder / "rows.py").write_text("\n".join(lines) + "\nopen('was_run', 'w')\n")
+    return replay
+
+
+@pytest.mark.parametrize("level", ["py", "ttir", "ttgir", "llir"])
+def test_a_kernel_is_swapped_at_every_level(snapshot, level):
+    (snapshot.folder / "was_run").unlink(missing_ok=True)
+    done = snapshot.run("rows.rsnap", "--swap", f"row_sums=rows.{level}")
+    assert "outputs match" in done.stdout
+    assert f"rows.{level}, Triton " in done.stdout
+    assert (snapshot.folder / "was_run").exists() == (level == "py")
+
+
+def test_the_captured_ir_is_compiled_again_with_other_warps_and_the_block_follows(snapshot):
+    done = snapshot.run("rows.rsnap", "--num-warps", "8")
+    assert "outputs match" in done.stdout
+    assert "block of row_sums: 256 x 1 x 1" in done.stdout
+    assert "variant      num-warps=8" in done.stdout
+
+
+def test_what_cannot_be_compiled_is_told_with_the_reason(snapshot, cache):
+    wrong = snapshot.folder / "wrong.ttir"
+    wrong.write_text((snapshot.folder / "rows.ttir").read_text().replace("tt.store", "tt.stare"))
+    told = snapshot.run("rows.rsnap", "--swap", "row_sums=wrong.ttir", status=3).stderr
+    assert "Triton" in told
+    assert "refused wrong.ttir: loc(" in told
+    assert "tt.stare" in told.splitlines()[-1]
+    told = snapshot.run("rows.rsnap", "--swap", "rows.ttgir", "--num-warps", "8", status=2).stderr
+    assert ".ttgir has its number of warps in it" in told
+    told = snapshot.run("rows.rsnap", "--swap", "rows.ttir", "--untrusted", status=2).stderr
+    assert "--untrusted compiles nothing with Triton" in told
+    told = snapshot.run("rows.rsnap", "--triton", "latest", status=2).stderr
+    assert "'latest' is no version" in told
+    captured(snapshot, cache, output="without.rsnap")
+    told = snapshot.run("without.rsnap", "--num-warps", "8", status=3).stderr
+    assert "the snapshot has no IR of this kernel" in told
+    told = snapshot.run("without.rsnap", "--swap", "rows.py", status=3).stderr
+    assert "capture with --with-ir" in told
+
+
+def test_another_interface_is_refused_before_anything_runs(snapshot):
+    text = (
+        (snapshot.folder / "rows.py")
+        .read_text()
+        .replace("out_ptr, columns, BLOCK", "out_ptr, columns: tl.constexpr = 1000, BLOCK")
+    )
+    (snapshot.folder / "fewer.py").write_text(text)
+    told = snapshot.run("rows.rsnap", "--swap", "row_sums=fewer.py", status=3).stderr
+    assert "does not fit: parameter" in told
+
+
+def test_a_search_over_tritons_merges_equal_code_and_finds_the_slower_one(snapshot):
+    import triton
+
+    for name in ("one", "two"):
+        (snapshot.folder / name).mkdir(exist_ok=True)
+        if not (snapshot.folder / name / "triton").exists():
+            (snapshot.folder / name / "triton").symlink_to(Path(triton.__file__).parent)
+    done = snapshot("bisect", "rows.rsnap", "--driver", "emulator", "--over", "triton=./one,./two", status=3)
+    assert "both ends have the same machine code" in done.stderr
+    (snapshot.folder / "list").write_text("num-warps=8\ntriton=./one num-warps=8\nnum-warps=2\n")
+    done = snapshot("bisect", "rows.rsnap", "--driver", "emulator", "--over", "list=list", status=None)
+    assert "first bad: num-warps=2" in done.stdout
