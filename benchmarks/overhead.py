@@ -152,8 +152,7 @@ def added_by_frames(application: Path, frames: int, rounds: int) -> float:
         [python_launch_ns(application, frames, stacks=stacks) for stacks in (False, True)]
         for _ in range(rounds)
     ]
-    without, with_frames = map(min, zip(*both, strict=True))
-    return with_frames - without
+    return min(with_frames for _, with_frames in both) - min(without for without, _ in both)
 
 
 def listing_seconds(application: Path, batches: int) -> float:
