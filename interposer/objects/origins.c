@@ -24,7 +24,7 @@ static ZERO_IN_CHILD atomic_bool told_why;
 
 // ---- what is asked for --------------------------------------------------------------------------
 
-// file.py, or file.py:120, or file.py:120-130: `path` is the file, or ends with it after a slash.
+// FILE, or FILE:120, or FILE:120-130: `path` is the file, or ends with it after a slash.
 static bool is_source(const struct python_place *place) {
   const char *wanted = selection.source;
   size_t length = selection.source_file_bytes, path = strlen(place->file);

@@ -36,7 +36,8 @@ def render_bisection(result: Bisection, screen: Screen) -> str:
 def answer(result: Bisection) -> str:
     """One line: "first bad: ptxas 12.8 (last good ptxas 12.6): +6.2 % [5.7, 6.8], 40 -> 56 registers"."""
     if not result.steps:
-        return f"nothing was searched: {classes(result)}"
+        has_code = any(item.identity and not item.skipped for item in result.candidates)
+        return f"nothing was searched: {classes(result) if has_code or not result.ended else result.ended}"
     largest = max(result.steps, key=lambda step: abs((step.ratio or 1) - 1))
     return _step(result, largest)
 
