@@ -15,7 +15,7 @@
 #include "base/state.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
+#include <stdlib.h>
 
 // ---- layouts ------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ static bool find(void *function, const char *name) {
 
 static intptr_t member_of_code(const char *name) {
   const struct member *member;
-  memcpy(&member, python.code_type + MEMBERS_OF_TYPE, sizeof member);
+  memcpy(&member, python.code_type + MEMBERS_OF_TYPE, sizeof(void *));
   for (; member != NULL && member->name != NULL; member++)
     if (strcmp(member->name, name) == 0)
       return member->offset;
@@ -89,9 +89,9 @@ static int look_for_interpreter(void) {
   const char *(*version)(void);
   if (!find(&version, "Py_GetVersion") || !find(&python.is_initialised, "Py_IsInitialized"))
     return NOT_LOOKED; // it may be loaded later
-  int major = 0, minor = 0;
-  if (sscanf(version(), "%d.%d", &major, &minor) != 2 || major != 3 || minor < FIRST_MINOR ||
-      minor >= FIRST_MINOR + (int)(sizeof layouts / sizeof *layouts))
+  const char *text = version();
+  long minor = strncmp(text, "3.", 2) == 0 ? strtol(text + 2, NULL, 10) : 0;
+  if (minor < FIRST_MINOR || minor >= FIRST_MINOR + (long)(sizeof layouts / sizeof *layouts))
     return unusable("this release of Python is not known");
   if (strstr(version(), "free-threading") != NULL)
     return unusable("a free-threaded Python is not known");
