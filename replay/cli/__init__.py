@@ -37,6 +37,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "info": "Say what is in a snapshot, on one screen.",
         "ls": "List the calls, kernels, memory, images, notes or windows of a snapshot.",
         "dump": "Write buffers, images and parameters of a snapshot into a folder.",
+        "difference": "Find the first level of IR, PTX or machine code that differs between two snapshots.",
         "verify": "Check every checksum of a snapshot.",
     },
     "Replay": {

@@ -139,7 +139,7 @@ def _compared(
 def _both(
     name: str, a: Code, b: Code, heat_a: Mapping[str, float], heat_b: Mapping[str, float]
 ) -> KernelDifference:
-    parts_a, parts_b = _parts(a), _parts(b)
+    parts_a, parts_b = modules_of(a), modules_of(b)
     listings: list[Listing] = []
     notes: list[str] = []
     resources: list[tuple[str, str, str]] = []
@@ -194,7 +194,7 @@ def _machine_code(
 Parts = dict[tuple[str, str], bytes]
 
 
-def _parts(code: Code) -> Parts:
+def modules_of(code: Code) -> Parts:
     """(kind, target) -> module, of those in which the kernel is."""
     found: Parts = {}
     for kind, data in images.usable_modules(code.image, None):

@@ -142,6 +142,13 @@ EXPLANATION = _document(
     "The evidence of results, in sentences.",
     private=True,
 )
+DIFFERENCE = _document(
+    "difference",
+    "difference.levels:CodeDifference",
+    "difference --json",
+    "Where two sides first differ, level by level.",
+    private=True,
+)
 REPORT = _document(
     "report", "results.written_files:ReportPrinted", "report --json", "The files that a report was made into."
 )

@@ -62,6 +62,24 @@ def test_the_ir_of_an_image_is_kept_and_shown_at_every_level(replay, cache):
     assert "triton_rows.py:20</i>" in page
 
 
+def test_the_first_level_that_the_number_of_warps_changes_is_found(replay, cache):
+    captured(replay, cache, "--with-ir", output="four.rsnap")
+    captured(replay, cache, "--with-ir", output="eight.rsnap", configurations=("256:8",))
+    text = replay("difference", "four.rsnap", "eight.rsnap").stdout
+    assert "row_sums: ttgir is the first level that differs" in text
+    assert "warpsPerCTA = [8]" in text
+    found = json.loads(replay("difference", "four.rsnap", "eight.rsnap", "--json").stdout)
+    (kernel,) = found["kernels"]
+    states = {level["level"]: level["state"] for level in kernel["levels"]}
+    assert (states["source"], states["ttir"], states["ttgir"], states["ptx"]) == (
+        "same",
+        "same",
+        "differs",
+        "differs",
+    )
+    assert "row_sums: the same in" in replay("difference", "four.rsnap", "four.rsnap", "-q").stdout
+
+
 def test_names_in_the_ir_are_told_and_taken_out_by_redact(replay, cache):
     captured(replay, cache, "--with-ir")
     told = json.loads(replay("info", "x.rsnap", "--privacy", "--json").stdout)
