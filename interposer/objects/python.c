@@ -33,7 +33,7 @@ static const struct layout layouts[] = {
     {56, 8, 48, 32, 56, false, false}, // 3.11: _PyInterpreterFrame
     {56, 0, 8, 0, 56, false, false},   // 3.12
     {0, 72, 8, 0, 56, false, false},   // 3.13
-    {0, 64, 8, 0, 56, false, false},   // 3.14
+    {0, 72, 8, 0, 56, false, false},   // 3.14
 };
 enum { TAG_BITS = 3 }; // of a reference in a frame since 3.14
 
