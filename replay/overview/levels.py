@@ -14,7 +14,7 @@ from replay.snapshot.schema import Compilation
 from replay.snapshot.schema.compilation import LEVELS
 
 MAXIMUM_LEVEL_BYTES = 4 << 20
-_STEPS = 32  # from a name to the place that it stands for
+_STEPS = 32  # from a name to its place
 # MLIR: `#loc3 = loc("FILE":12:5)`, `#loc9 = loc("x"(#loc3))`; an operation ends with `loc(#loc9)`
 _PLACE = re.compile(r'^(#loc\d*) = loc\("([^"\n]{1,4096})":(\d{1,9}):\d{1,9}\)$', re.M)
 _ALIAS = re.compile(r"^(#loc\d*) = loc\([^\n]*?(#loc\d*)\b[^\n]*$", re.M)

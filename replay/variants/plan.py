@@ -160,7 +160,7 @@ class _Planning:
         return self._triton
 
     def _recompile(self, built: Built) -> None:
-        """The kernels that no file stands in for."""
+        """The kernels that no file replaces."""
         left = [kernel for kernel in self._kernels if kernel.image not in built]
         for kernel in left:
             self._stand_in(

@@ -28,7 +28,7 @@ _HOW = "capture it with --with-ir, or name a file: --swap KERNEL=FILE.ttir"
 
 
 class TritonKernels:
-    """Of one variant. shapes: what the launches of its kernels need otherwise than captured."""
+    """Of one variant. shapes: what its launches need that differs from the capture."""
 
     def __init__(
         self, variant: Variant, reader: SnapshotReader, architecture: int, want_ptx: bool,
@@ -40,7 +40,7 @@ class TritonKernels:
         self._shared: dict[str, int] = {}  # digest of an image -> dynamic shared memory of its launches
 
     def of_file(self, file: str, kernel: Kernel) -> BuiltImage:
-        """What stands in for the kernel. A .py is run: the user names it. Raises FileError, BuildError, EngineError."""
+        """What replaces the kernel. A .py is run: the user names it. Raises FileError, BuildError, EngineError."""
         from replay.variants.compilers.triton import Asked
 
         made = self._compilation(kernel)

@@ -204,7 +204,7 @@ def _each(count: int, requests: int) -> str:
 
 
 def _named(name: str) -> object:
-    """What is a part of the row above it stands a little to the right."""
+    """What is a part of the row above it is indented."""
     return Markup('<span class="inner">{}</span>').format(name.strip()) if name.startswith("  ") else name
 
 
