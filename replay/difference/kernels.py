@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from replay import images
@@ -139,17 +139,17 @@ def _compared(
 def _both(
     name: str, a: Code, b: Code, heat_a: Mapping[str, float], heat_b: Mapping[str, float]
 ) -> KernelDifference:
-    parts_a, parts_b = modules_of(a), modules_of(b)
+    parts_a, parts_b = _parts(a), _parts(b)
     listings: list[Listing] = []
     notes: list[str] = []
     resources: list[tuple[str, str, str]] = []
-    if pair := _pair("ptx", parts_a, parts_b, notes):
+    if pair := newest_pair("ptx", parts_a, parts_b, notes):
         sides = ptx_lines(pair[0], a.kernel), ptx_lines(pair[1], b.kernel)
         listing = difference("PTX", *sides, heat_a=heat_a, heat_b=heat_b)
         listings.append(listing)
         if listing.same and pair[0].rstrip(b"\0\n") != pair[1].rstrip(b"\0\n"):
             notes.append("the PTX of this kernel is the same; the modules differ elsewhere, or only in names")
-    if pair := _pair("cubin", parts_a, parts_b, notes):
+    if pair := newest_pair("cubin", parts_a, parts_b, notes):
         codes = machine_code(pair[0], a.kernel), machine_code(pair[1], b.kernel)
         resources = list(_resources(pair, (a, b), codes))
         if codes[0] == codes[1]:
@@ -194,20 +194,26 @@ def _machine_code(
 Parts = dict[tuple[str, str], bytes]
 
 
-def modules_of(code: Code) -> Parts:
-    """(kind, target) -> module, of those in which the kernel is."""
-    found: Parts = {}
-    for kind, data in images.usable_modules(code.image, None):
+def readable(image: bytes) -> list[tuple[str, str, bytes, Collection[str]]]:
+    """(kind, target, module, its kernels) of the modules of an image that can be read."""
+    found: list[tuple[str, str, bytes, Collection[str]]] = []
+    for kind, data in images.usable_modules(image, None):
         try:
             module = read_cubin(data) if kind == "cubin" else read_ptx(data)
         except ImageError:
             continue
-        if code.kernel in module.kernels:
-            found[kind, module.target] = data
+        found.append((kind, module.target, data, module.kernels))
     return found
 
 
-def _pair(kind: str, a: Parts, b: Parts, notes: list[str]) -> tuple[bytes, bytes] | None:
+def _parts(code: Code) -> Parts:
+    """(kind, target) -> module, of those in which the kernel is."""
+    return {
+        (kind, target): data for kind, target, data, kernels in readable(code.image) if code.kernel in kernels
+    }
+
+
+def newest_pair(kind: str, a: Parts, b: Parts, notes: list[str]) -> tuple[bytes, bytes] | None:
     """Those for the newest architecture that both sides have; else the newest of each."""
     targets = [{target for found, target in side if found == kind} for side in (a, b)]
     if not all(targets):

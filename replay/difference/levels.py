@@ -7,36 +7,39 @@ A side is a snapshot, or the file of one level. Nothing in it is run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from dataclasses import field
+from itertools import islice
 from pathlib import Path
 
-from replay import images
-from replay.difference.code_files import MAXIMUM_IMAGE_BYTES, Code
-from replay.difference.kernels import modules_of
+from replay.difference.code_files import MAXIMUM_IMAGE_BYTES
+from replay.difference.ir import llvm_lines, mlir_lines
+from replay.difference.kernels import Parts, newest_pair, readable
 from replay.difference.listing import CodeLine, difference
 from replay.difference.machine import Disassembler
-from replay.difference.ptx import ptx_lines
+from replay.difference.ptx import MAXIMUM_LINES, ptx_lines
 from replay.errors import ImageError, ReplayError, UsageError
 from replay.images.demangle import demangle
 from replay.reading import read_file
 from replay.records import dataclass
 from replay.snapshot.contents import Snapshot
+from replay.snapshot.schema import Contents, Image
 from replay.snapshot.schema.compilation import MAXIMUM_TEXT_BYTES
 from replay.variants.images import read_image_file
 
-MLIR, LLVM = ("source", "ttir", "ttgir"), "llir"
-LEVELS = (*MLIR, LLVM, "ptx", "sass")
+LLVM = "llir"
+IR = ("source", "ttir", "ttgir", LLVM)
+MACHINE = {"ptx": "ptx", "sass": "cubin"}  # level -> kind of module
+LEVELS = (*IR, *MACHINE)
 IMAGES = (".ptx", ".cubin", ".fatbin")
 MAXIMUM_KERNELS = 200
-_NOT_THERE = "not in {}"
-# Values, blocks and attributes that MLIR numbers; places of the source at the end of a line
+# Values, blocks and attributes that MLIR numbers
 _MLIR_NAME = re.compile(r"%[\w.$-]+(?:[:#]\d+)*|\^bb\d+|#[A-Za-z_]\w*\b(?!\.)")
-_MLIR_PLACE = re.compile(r"\s+loc\((?:[^()\n]|\([^()\n]*\)){0,4096}\)")
-_LLVM_NAME = re.compile(r"%[\w.$-]+|(?<=\s)#\d+|![\d]+")
+_LLVM_NAME = re.compile(r"%[\w.$-]+|(?<=\s)#\d+|!\d+")
 _LLVM_PLACE = re.compile(r",? !dbg !\d+")
-_LLVM_COMMENT = re.compile(r"\s*;[^\"\n]*$")
-_FUNCTION = re.compile(r"^\s*(?:tt\.func public @|define [^@\n]{0,400}@)\"?([\w.$]+)", re.M)
+_PARENTHESIS = re.compile(r"[()]")
+_FUNCTION = re.compile(r"^[ \t]*(?:tt\.func public @|define [^@\n]{0,400}@)\"?([\w.$]+)", re.M)
 
 
 @dataclass(frozen=True)
@@ -77,54 +80,61 @@ class CodeDifference:
 
 
 class _Side:
-    """kernels: name -> level -> its text, or the image that has the kernel under "ptx" and "sass"."""
+    """A file that is open. kernels: names, in its order. One image is kept at a time."""
 
-    def __init__(self, path: Path, window: int | None) -> None:
+    def __init__(self, path: Path, window: int | None, files: ExitStack) -> None:
         self.name = path.name
+        self.kernels: list[str] = []
+        self._ir: dict[str, dict[str, bytes | Contents]] = {}  # kernel -> level -> its text
+        self._image_of: dict[str, Image] = {}
+        self._snapshot: Snapshot | None = None
+        self._digest = ""
+        self._modules: list[tuple[str, str, bytes, Collection[str]]] = []
         suffix = path.suffix.removeprefix(".")
-        self.kernels: dict[str, dict[str, bytes]] = {}
         if path.suffix in IMAGES:
-            self._add_image(read_image_file(str(path)).data)
-        elif suffix in LEVELS:
+            self._modules = readable(read_image_file(str(path)).data)
+            self.kernels = list(dict.fromkeys(name for *_, kernels in self._modules for name in kernels))
+        elif suffix in IR:
             text = read_file(path, MAXIMUM_TEXT_BYTES)
             found = _FUNCTION.search(text.decode("utf-8", "replace"))
-            self.kernels[found[1] if found else path.stem] = {suffix: text}
+            self.kernels = [found[1] if found else path.stem]
+            self._ir[self.kernels[0]] = {suffix: text}
         else:
-            self._read_snapshot(path, window)
-        self.has_one = path.suffix != ".rsnap" and len(self.kernels) == 1
+            self._snapshot = files.enter_context(Snapshot(path, tolerant=True))
+            self._snapshot.choose_window(window)
+            self._list(self._snapshot)
+        self.has_one = self._snapshot is None and len(self.kernels) == 1
 
-    def _add_image(self, data: bytes) -> None:
-        for module in images.read_image(data):
-            for name in module.kernels:
-                self.kernels.setdefault(name, _of_image(data))
+    def _list(self, opened: Snapshot) -> None:
+        captured = {image.digest: image for image in opened.images()}
+        made = {item.image: item for item in opened.compilations()}
+        kernels: dict[str, str] = {}
+        for kernel in opened.kernels():
+            kernels.setdefault(kernel.name, kernel.image)
+        # Those of one image one after the other
+        for name, digest in islice(sorted(kernels.items(), key=lambda item: item[1]), MAXIMUM_KERNELS):
+            self.kernels.append(name)
+            if digest in captured:
+                self._image_of[name] = captured[digest]
+            if digest in made:
+                self._ir[name] = {level: text for level, text in made[digest].levels.items() if level in IR}
 
-    def _read_snapshot(self, path: Path, window: int | None) -> None:
-        with Snapshot(path, tolerant=True) as opened:
-            opened.choose_window(window)
-            captured = {image.digest: image for image in opened.images()}
-            made = {item.image: item for item in opened.compilations()}
-            for kernel in opened.kernels():
-                if kernel.name in self.kernels or len(self.kernels) >= MAXIMUM_KERNELS:
-                    continue
-                levels = self.kernels.setdefault(kernel.name, {})
-                image = captured.get(kernel.image)
-                if image is not None:
-                    data = opened.read(image.contents, MAXIMUM_IMAGE_BYTES)
-                    levels |= _of_image(data)
-                if (item := made.get(kernel.image)) is None:
-                    continue
-                for level, contents in item.levels.items():
-                    if level in LEVELS:
-                        levels[level] = opened.read(contents, MAXIMUM_TEXT_BYTES)
+    def text(self, kernel: str, level: str) -> str:
+        """ "" where there is none. Raises ReplayError."""
+        found = self._ir.get(kernel, {}).get(level, b"")
+        if isinstance(found, Contents) and self._snapshot is not None:
+            found = self._snapshot.read(found, MAXIMUM_TEXT_BYTES)
+        return found.decode("utf-8", "replace") if isinstance(found, bytes) else ""
 
-
-def _of_image(data: bytes) -> dict[str, bytes]:
-    """The levels that an image has; none of one that is damaged."""
-    try:
-        kinds = {kind for kind, _ in images.usable_modules(data, None)}
-    except ImageError:
-        return {}
-    return {level: data for level, kind in (("ptx", "ptx"), ("sass", "cubin")) if kind in kinds}
+    def parts(self, kernel: str) -> Parts:
+        """The modules that have it. Raises ReplayError."""
+        image = self._image_of.get(kernel)
+        if self._snapshot is not None and (image is None or image.digest != self._digest):
+            self._modules = []
+            if image is not None:
+                self._modules = readable(self._snapshot.read(image.contents, MAXIMUM_IMAGE_BYTES))
+            self._digest = "" if image is None else image.digest
+        return {(kind, target): data for kind, target, data, names in self._modules if kernel in names}
 
 
 def level_differences(
@@ -136,22 +146,20 @@ def level_differences(
         raise UsageError(
             f"there is no level {level!r}", where="--level", next=f"choose from {', '.join(LEVELS)}"
         )
-    sides = _Side(a, window), _Side(b, window)
-    pairs = list(_pairs(sides, kernel))
-    if not pairs:
-        has = ", ".join(sorted({demangle(name) for side in sides for name in side.kernels})[:8]) or "none"
-        raise UsageError("the two sides have no kernel in common" if not kernel else f"no kernel {kernel!r} in both",
-                         where=f"{a.name}, {b.name}", next=f"there are: {has}")  # fmt: skip
-    disassembler = Disassembler()
+    with ExitStack() as files:
+        sides = _Side(a, window, files), _Side(b, window, files)
+        pairs = list(_pairs(sides, kernel))
+        if not pairs:
+            has = ", ".join(sorted({demangle(name) for side in sides for name in side.kernels})[:8]) or "none"
+            what = f"no kernel {kernel!r} in both" if kernel else "the two sides have no kernel in common"
+            raise UsageError(what, where=f"{a.name}, {b.name}", next=f"there are: {has}")
+        disassembler = Disassembler()
+        compared = [_kernel(sides, pair, level, disassembler) for pair in pairs]
     paired = [{pair[at] for pair in pairs} for at in (0, 1)]
     rest = [
         [] if kernel else sorted(set(side.kernels) - names) for side, names in zip(sides, paired, strict=True)
     ]
-    return CodeDifference(
-        sides[0].name, sides[1].name,
-        [_kernel(sides, pair, [level] if level else LEVELS, disassembler) for pair in pairs],
-        *rest,
-    )  # fmt: skip
+    return CodeDifference(sides[0].name, sides[1].name, compared, *rest)
 
 
 def _pairs(sides: tuple[_Side, _Side], kernel: str) -> Iterator[tuple[str, str]]:
@@ -167,33 +175,33 @@ def _pairs(sides: tuple[_Side, _Side], kernel: str) -> Iterator[tuple[str, str]]
 
 
 def _kernel(
-    sides: tuple[_Side, _Side], names: tuple[str, str], levels: Sequence[str], disassembler: Disassembler
+    sides: tuple[_Side, _Side], names: tuple[str, str], only: str, disassembler: Disassembler
 ) -> KernelLevels:
     found = []
-    for level in levels:
+    for level in [only] if only else LEVELS:
         one = _level(sides, names, level, disassembler)
-        has_any = any(level in side.kernels[name] for side, name in zip(sides, names, strict=True))
-        if has_any or len(levels) == 1:
+        if one is not None:
             found.append(one)
+        elif only:
+            found.append(LevelDifference(level, "not_compared", why_not="in neither side"))
     first = next((item.level for item in found if item.state == "differs"), "")
-    shown = dict.fromkeys(map(demangle, names))
-    return KernelLevels(" and ".join(shown), first, found)
+    return KernelLevels(" and ".join(dict.fromkeys(map(demangle, names))), first, found)
 
 
 def _level(
     sides: tuple[_Side, _Side], names: tuple[str, str], level: str, disassembler: Disassembler
-) -> LevelDifference:
-    texts = []
-    for side, name in zip(sides, names, strict=True):
-        data = side.kernels[name].get(level)
-        try:
-            lines = [] if data is None else _lines(data, name, level, disassembler)
-        except ReplayError as error:
-            return LevelDifference(level, "not_compared", why_not=f"{side.name}: {error.what}")
-        if not lines:
-            return LevelDifference(level, "not_compared", why_not=_NOT_THERE.format(side.name))
-        texts.append(lines)
-    listing = difference(level, texts[0], texts[1], compare_names=level != "sass")
+) -> LevelDifference | None:
+    """None where neither side has it."""
+    try:
+        lines = (_ir_lines if level in IR else _machine_lines)(sides, names, level, disassembler)
+    except ReplayError as error:
+        return LevelDifference(level, "not_compared", why_not=error.what)
+    if not any(lines):
+        return None
+    for side, found in zip(sides, lines, strict=True):
+        if not found:
+            return LevelDifference(level, "not_compared", why_not=f"not in {side.name}")
+    listing = difference(level, lines[0], lines[1], compare_names=level != "sass")
     if listing.too_different:
         why = "too different to be aligned"
         return LevelDifference(level, "differs", listing.count_a, listing.count_b, why_not=why)
@@ -203,31 +211,56 @@ def _level(
     )  # fmt: skip
 
 
-def _lines(data: bytes, kernel: str, level: str, disassembler: Disassembler) -> list[CodeLine]:
-    if level in MLIR:
-        return list(_mlir_lines(data.decode("utf-8", "replace")))
-    if level == LLVM:
-        return list(_llvm_lines(data.decode("utf-8", "replace")))
-    kind = "ptx" if level == "ptx" else "cubin"
-    modules = [module for (of, _), module in sorted(modules_of(Code(data, kernel)).items()) if of == kind]
-    if not modules:
+Lines = list[list[CodeLine]]
+
+
+def _ir_lines(sides: tuple[_Side, _Side], names: tuple[str, str], level: str, _: Disassembler) -> Lines:
+    lines_of = _llvm if level == LLVM else _mlir
+    texts = [side.text(name, level) for side, name in zip(sides, names, strict=True)]
+    return [list(islice(lines_of(text), MAXIMUM_LINES)) for text in texts]
+
+
+def _machine_lines(
+    sides: tuple[_Side, _Side], names: tuple[str, str], level: str, disassembler: Disassembler
+) -> Lines:
+    kind = MACHINE[level]
+    parts = [side.parts(name) for side, name in zip(sides, names, strict=True)]
+    pair = newest_pair(kind, parts[0], parts[1], [])
+    if pair is None:
+        has = [any(found == kind for found, _ in part) for part in parts]
+        if any(has):
+            raise ImageError(f"not in {sides[has.index(False)].name}")
         return []
-    return ptx_lines(modules[-1], kernel) if level == "ptx" else disassembler.lines(modules[-1], kernel)
+    read = ptx_lines if level == "ptx" else disassembler.lines
+    return [read(module, name) for module, name in zip(pair, names, strict=True)]
 
 
-def _mlir_lines(text: str) -> Iterator[CodeLine]:
-    """Without places of the source."""
-    for line in text.splitlines():
-        plain = " ".join(_MLIR_PLACE.sub("", line).split())
-        if plain and not line.startswith("#loc"):
+def _mlir(text: str) -> Iterator[CodeLine]:
+    for line, _ in mlir_lines(text):
+        if plain := " ".join(_without_places(line).split()):
             yield CodeLine.of(plain, _MLIR_NAME)
 
 
-def _llvm_lines(text: str) -> Iterator[CodeLine]:
-    """Without comments, metadata and what names the file."""
-    for line in text.splitlines():
-        if line.startswith(("!", "source_filename", "; ")):
-            continue
-        plain = " ".join(_LLVM_COMMENT.sub("", _LLVM_PLACE.sub("", line)).split())
-        if plain:
+def _without_places(line: str) -> str:
+    """Without ` loc(...)` of parameters, up to one that does not end."""
+    parts, begin = [], 0
+    while (at := line.find(" loc(", begin)) >= 0:
+        depth = 0
+        for found in _PARENTHESIS.finditer(line, at):
+            depth += 1 if found[0] == "(" else -1
+            if depth == 0:
+                parts.append(line[begin:at])
+                begin = found.end()
+                break
+        else:
+            break
+    return "".join([*parts, line[begin:]])
+
+
+def _llvm(text: str) -> Iterator[CodeLine]:
+    """Without what names the file and where it is."""
+    for line, _ in llvm_lines(text):
+        comment = line.find(";", line.rfind('"') + 1)
+        plain = " ".join(_LLVM_PLACE.sub("", line if comment < 0 else line[:comment]).split())
+        if plain and not plain.startswith("source_filename"):
             yield CodeLine.of(plain, _LLVM_NAME)

@@ -129,10 +129,28 @@ def test_what_cannot_be_is_refused(compared, tmp_path) -> None:
         level_differences(tmp_path / "none.ttir", tmp_path / "none.ttir")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "loc(" * 20_000, "%" * 100_000, "#loc" + "(" * 50_000, "; \x1b[31m" * 9]
-)
-def test_texts_of_strangers_take_no_long_time_and_cannot_colour(compared, text) -> None:
-    found = compared("ttir", text, f"{text} \x1b[2J\nx")
+LARGE = 2_000_000
+HOSTILE = [
+    "",
+    "%",
+    "#a",
+    " loc(",
+    " loc(()",
+    "#loc(",
+    " ",
+    "\n",
+    ";",
+    ';"',
+    ", !dbg",
+    "define ",
+    "; \x1b[31m",
+]
+
+
+@pytest.mark.parametrize("suffix", ["ttir", "llir"])
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_texts_of_strangers_take_no_long_time_and_cannot_colour(compared, suffix, piece) -> None:
+    text = piece * (LARGE // max(len(piece), 1))
+    found = compared(suffix, text, f"{text} \x1b[2J\nx")
     assert "\x1b" not in render_levels(found, SCREEN)
     assert "\x1b" not in json.dumps(render_levels_brief(found))
