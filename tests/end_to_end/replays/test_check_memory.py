@@ -12,12 +12,25 @@ from replay.errors import ExitCode
 
 from ..conftest import PROGRAMS
 
-HALVES = """
+# {text}: PTX of a kernel k; {launches}: what is done with it.
+PROGRAM = """
+import ctypes
 from cuda.bindings import driver
 text = b'''.version 8.0
 .target sm_80
 .address_size 64
-.visible .entry halves()
+{text}'''
+def do(result):
+    assert result[0] == 0, result
+    return result[1] if len(result) > 1 else None
+do(driver.cuInit(0))
+do(driver.cuCtxSetCurrent(do(driver.cuDevicePrimaryCtxRetain(do(driver.cuDeviceGet(0))))))
+k = do(driver.cuModuleGetFunction(do(driver.cuModuleLoadData(text)), b"k"))
+{launches}
+do(driver.cuCtxSynchronize())
+"""
+HALVES = PROGRAM.format(
+    text=""".visible .entry k()
 {
 .reg .b32 %r<4>; .reg .pred %p1;
 mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 16; setp.ne.u32 %p1, %r2, 0;
@@ -29,41 +42,22 @@ bar.sync 0;
 END:
 ret;
 }
-'''
-def do(result):
-    assert result[0] == 0, result
-    return result[1] if len(result) > 1 else None
-do(driver.cuInit(0))
-do(driver.cuCtxSetCurrent(do(driver.cuDevicePrimaryCtxRetain(do(driver.cuDeviceGet(0))))))
-kernel = do(driver.cuModuleGetFunction(do(driver.cuModuleLoadData(text)), b"halves"))
-do(driver.cuLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, 0, 0, 0))
-do(driver.cuCtxSynchronize())
-"""
+""",
+    launches="do(driver.cuLaunchKernel(k, 1, 1, 1, 64, 1, 1, 0, 0, 0, 0))",
+)
 # 1 / (x + 1) for x = 0, -1, -1: the second launch makes an infinity.
-DIVIDES = """
-import ctypes
-from cuda.bindings import driver
-text = b'''.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry divide(.param .f32 x)
+DIVIDES = PROGRAM.format(
+    text=""".visible .entry k(.param .f32 x)
 {
 .reg .f32 %f<4>;
 ld.param.f32 %f1, [x]; add.f32 %f2, %f1, 0f3F800000;
 rcp.rn.f32 %f3, %f2;
 ret;
 }
-'''
-def do(result):
-    assert result[0] == 0, result
-    return result[1] if len(result) > 1 else None
-do(driver.cuInit(0))
-do(driver.cuCtxSetCurrent(do(driver.cuDevicePrimaryCtxRetain(do(driver.cuDeviceGet(0))))))
-kernel = do(driver.cuModuleGetFunction(do(driver.cuModuleLoadData(text)), b"divide"))
-for x in (0, -1, -1):
-    do(driver.cuLaunchKernel(kernel, 2, 1, 1, 64, 1, 1, 0, 0, ((x,), (ctypes.c_float,)), 0))
-do(driver.cuCtxSynchronize())
-"""
+""",
+    launches="""for x in (0, -1, -1):
+    do(driver.cuLaunchKernel(k, 2, 1, 1, 64, 1, 1, 0, 0, ((x,), (ctypes.c_float,)), 0))""",
+)
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator",
@@ -126,10 +120,10 @@ def test_a_barrier_in_half_a_warp_is_found_by_a_command(replay, tmp_path):
     assert "sync: a barrier to which parts of one warp come" in done.stdout
     assert "  where   PTX line 9, block (0,0,0), thread (0,0,0)\n          bar.sync 0;" in done.stdout
     brief = replay("check-memory", "x.rsnap", "-q", "--sarif", "x.sarif", status=ExitCode.GATE_FAILED).stdout
-    assert "sync in halves: a barrier to which parts of one warp come" in brief
+    assert "sync in k: a barrier to which parts of one warp come" in brief
     (run,) = json.loads((replay.folder / "x.sarif").read_text())["runs"]
     assert {result["ruleId"] for result in run["results"]} == {"sync/divergent_barrier"}
-    assert run["results"][0]["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "halves"
+    assert run["results"][0]["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "k"
     assert "nothing found" in replay("check-memory", "x.rsnap", "--checks", "race").stdout
 
 
@@ -141,10 +135,7 @@ def test_the_launch_and_the_instruction_that_made_an_infinity(replay, tmp_path, 
     numbers = ["check-memory", "x.rsnap", "--checks", "numbers"]
     text = replay(*numbers, "--sarif", "x.sarif", status=ExitCode.GATE_FAILED).stdout
     assert "numbers: an infinity made of finite numbers, 256 times in 2 launches" in text
-    assert (
-        "  kernel  divide, first in launch 2 of 3\n  where   PTX line 8, block (0,0,0), thread (0,0,0)"
-        in text
-    )
+    assert "  kernel  k, first in launch 2 of 3\n  where   PTX line 8, block (0,0,0), thread (0,0,0)" in text
     assert "          rcp.rn.f32 %f3, %f2;\n  values  0 -> inf\n" in text
     (result,) = json.loads((replay.folder / "x.sarif").read_text())["runs"][0]["results"]
     assert (result["ruleId"], result["level"]) == ("numbers/makes_infinity", "error")
