@@ -32,7 +32,7 @@ def wave(search: Search, most: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Expected:
-    """By simulation. each: rounds of one candidate in a wave. waves, rounds: in the middle of all simulated searches.
+    """By simulation. each: rounds of one candidate in a wave. waves, rounds: on average over the simulated searches.
     wall_s: of all waves."""
 
     each: int
@@ -44,11 +44,10 @@ class Expected:
 def expected(count: int, evidence: StepEvidence, at_once: int, round_s: float, start_s: float) -> Expected:
     """Of a search over `count` candidates, at_once of them at a time: with as many rounds of each as take the least
     time. round_s: of one round; start_s: of a wave besides. Noise is normal; the first bad one is anywhere."""
-    tried = [_simulated(count, evidence, at_once, each) for each in (EACH[:1] if evidence.exact else EACH)]
-    outcomes = [
-        Expected(each, waves, rounds, waves * (start_s + each * round_s))
-        for each, (waves, rounds) in zip(EACH, tried, strict=False)
-    ]
+    outcomes = []
+    for each in EACH[:1] if evidence.exact else EACH:
+        waves, rounds = _simulated(count, evidence, at_once, each)
+        outcomes.append(Expected(each, waves, rounds, waves * (start_s + each * round_s)))
     return min(outcomes, key=lambda outcome: outcome.wall_s)
 
 

@@ -155,10 +155,11 @@ def _search(
     """The result with what made each step, and what to print."""
     from replay.cli.steps import write_steps
     from replay.library.steps import is_step, search_check, unit_name
-    from replay.report.steps import cause_of, of_check
+    from replay.report.bisect import answer
+    from replay.report.steps import of_check
 
     caused, troubles = search_check(search, results, corpus, result, matrix, driver, quick)
-    of = {item.unit: cause_of(item.found) for item in caused}
+    of = {item.unit: answer(item.found) for item in caused}
     cases = [
         dataclasses.replace(case, cause=of.get(unit_name(case), "") if is_step(case) else "")
         for case in result.cases

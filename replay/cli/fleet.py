@@ -137,6 +137,10 @@ def _run(
 
     if matrix is None:
         raise UsageError("nothing says what to compare", next="--matrix FILE.toml; docs/fleet.md shows one")
+    if budget and not bisect:
+        raise UsageError(
+            "bounds a search, and none is asked for", where="--budget", next="add --bisect KIND=..."
+        )
     budget_s = seconds(budget, "--budget") if budget else math.inf
     steps: list[str] = []
     search = None
@@ -167,12 +171,12 @@ def _search(search: Search, results: Path, night: Night) -> tuple[list[str], lis
     from replay.cli.steps import write_steps
     from replay.fleet.verdicts import verdicts
     from replay.library.steps import search_night
-    from replay.report.steps import cause_of
+    from replay.report.bisect import answer
 
     told = verdicts(night)
     caused, troubles = search_night(search, results, night, told)
     for item in caused:
-        night.caused(item.unit, cause_of(item.found))
+        night.caused(item.unit, answer(item.found))
     return troubles, write_steps(night.folder / "causes", caused, {case.unit: case for case in told.cases})
 
 

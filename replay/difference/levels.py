@@ -70,13 +70,15 @@ class KernelLevels:
 
 @dataclass(frozen=True)
 class CodeDifference:
-    """What `replay difference` found. a, b: names of the files. only_in_a, only_in_b: kernels without a counterpart."""
+    """What `replay difference` found. a, b: names of the files. only_in_a, only_in_b: kernels without a counterpart.
+    left_out: how many kernels of both were not compared, because they are too many."""
 
     a: str
     b: str
     kernels: list[KernelLevels]
     only_in_a: list[str] = field(default_factory=list)
     only_in_b: list[str] = field(default_factory=list)
+    left_out: int = 0
 
 
 class _Side:
@@ -112,7 +114,7 @@ class _Side:
         for kernel in opened.kernels():
             kernels.setdefault(kernel.name, kernel.image)
         # Those of one image one after the other
-        for name, digest in islice(sorted(kernels.items(), key=lambda item: item[1]), MAXIMUM_KERNELS):
+        for name, digest in sorted(kernels.items(), key=lambda item: item[1]):
             self.kernels.append(name)
             if digest in captured:
                 self._image_of[name] = captured[digest]
@@ -154,12 +156,13 @@ def level_differences(
             what = f"no kernel {kernel!r} in both" if kernel else "the two sides have no kernel in common"
             raise UsageError(what, where=f"{a.name}, {b.name}", next=f"there are: {has}")
         disassembler = Disassembler()
-        compared = [_kernel(sides, pair, level, disassembler) for pair in pairs]
+        compared = [_kernel(sides, pair, level, disassembler) for pair in pairs[:MAXIMUM_KERNELS]]
     paired = [{pair[at] for pair in pairs} for at in (0, 1)]
     rest = [
         [] if kernel else sorted(set(side.kernels) - names) for side, names in zip(sides, paired, strict=True)
     ]
-    return CodeDifference(sides[0].name, sides[1].name, compared, *rest)
+    left_out = max(0, len(pairs) - MAXIMUM_KERNELS)
+    return CodeDifference(sides[0].name, sides[1].name, compared, rest[0], rest[1], left_out)
 
 
 def _pairs(sides: tuple[_Side, _Side], kernel: str) -> Iterator[tuple[str, str]]:

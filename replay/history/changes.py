@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from replay.timing.statistics import MAD_TO_SIGMA
+
 if TYPE_CHECKING:
     import numpy
 
@@ -20,7 +22,6 @@ MINIMUM_EFFECT = 0.01
 _LEAST_OF_THREE = 36  # values for three levels at once
 _MOST_CORRELATED = 0.95
 _CLIP_SIGMAS = 3.0
-_MAD_TO_SIGMA = 1.4826
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ def _best_split(logs: numpy.ndarray, minimum_effect: float, generator: numpy.ran
         return None
     # Deviations from the running level would be better for several steps at once; the recursion deals with those.
     middle = numpy.median(logs)
-    sigma = numpy.median(numpy.abs(numpy.diff(logs))) * _MAD_TO_SIGMA / numpy.sqrt(2)
-    spread = numpy.median(numpy.abs(logs - middle)) * _MAD_TO_SIGMA
+    sigma = numpy.median(numpy.abs(numpy.diff(logs))) * MAD_TO_SIGMA / numpy.sqrt(2)
+    spread = numpy.median(numpy.abs(logs - middle)) * MAD_TO_SIGMA
     reach = _CLIP_SIGMAS * max(float(sigma), float(spread))
     clipped = numpy.clip(logs, middle - reach, middle + reach) if reach > 0 else logs
     at, score = _strongest(clipped[numpy.newaxis, :])

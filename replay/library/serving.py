@@ -13,6 +13,7 @@ import errno
 import json
 import os
 import queue
+import re
 import socket
 import stat
 import threading
@@ -94,7 +95,7 @@ class _Floor:
                 where="tolerance",
                 next="leave it out, or say less",
             )
-        if ".py" in str(choices.get("swap", "")):
+        if re.search(r"\.py\b(?![/.\w])", str(choices.get("swap", ""))):
             raise UsageError(
                 "a client names no program that is executed", where="swap", next="give its kernel's PTX"
             )

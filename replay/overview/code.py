@@ -16,8 +16,8 @@ from replay.images.ptx import statements
 from replay.images.ptx_accesses import UNKNOWN, Accesses, accesses_of
 from replay.images.ptx_body import kernel_body
 from replay.inspection.pieces import read_contents
-from replay.overview.levels import level_codes
-from replay.overview.model import LONGEST_LINE, MAXIMUM_LINES, Code, CodeLine
+from replay.overview.levels import level_codes, shown_line
+from replay.overview.model import MAXIMUM_LINES, Code, CodeLine
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Compilation, Image, all_of
 
@@ -96,7 +96,7 @@ class Images:
             try:
                 if kernel in images.read_cubin(cubin).kernels:
                     target = images.target_of(cubin)[0]
-                    lines = [CodeLine(_line(text), place) for text, place in tool.listing(cubin, kernel)]
+                    lines = [CodeLine(shown_line(text), place) for text, place in tool.listing(cubin, kernel)]
                     return _limited(f"machine code for {escaped(target)}, by {tool.name}", lines)
             except ReplayError as error:
                 return Code("machine code", why_not=f"{escaped(str(error))}")
@@ -129,13 +129,8 @@ def _marked(body: str, files: dict[str, str]) -> Iterator[CodeLine]:
             name = files.get(found[1], "").replace("\\", "/").rpartition("/")[2]
             place = f"{escaped(name[:80]) or 'file ' + found[1]}:{found[2]}"
         elif line.strip() and not line.lstrip().startswith("//"):
-            yield CodeLine(_line(line), place if place != last else "")
+            yield CodeLine(shown_line(line), place if place != last else "")
             last = place
-
-
-def _line(text: str) -> str:
-    cut = text.rstrip().expandtabs(4)
-    return escaped(cut if len(cut) <= LONGEST_LINE else cut[: LONGEST_LINE - 1] + "…")
 
 
 def _limited(what: str, lines: list[CodeLine]) -> Code:

@@ -32,12 +32,16 @@ def _code(reader: SnapshotReader, made: Compilation, level: str) -> Code:
     return Code(what, _limited(lines), max(0, len(lines) - MAXIMUM_LINES))
 
 
+def shown_line(text: str) -> str:
+    """As a page has it."""
+    cut = text.rstrip().expandtabs(4)
+    return escaped(cut if len(cut) <= LONGEST_LINE else cut[: LONGEST_LINE - 1] + "…")
+
+
 def _limited(lines: list[tuple[str, str]]) -> list[CodeLine]:
     found: list[CodeLine] = []
     last = ""
     for text, place in lines[:MAXIMUM_LINES]:
-        cut = text.expandtabs(4)
-        cut = cut if len(cut) <= LONGEST_LINE else cut[: LONGEST_LINE - 1] + "…"
-        found.append(CodeLine(escaped(cut), escaped(place) if place and place != last else ""))
+        found.append(CodeLine(shown_line(text), escaped(place) if place and place != last else ""))
         last = place or last
     return found

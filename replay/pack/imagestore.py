@@ -83,13 +83,10 @@ class ImageStore:
         if kind == "fatbin" and sm is not None and len(data) > LARGE_BYTES and not self._full:
             data, left_out = _usable(data, sm)
         data, texts = (data, []) if self._full else _stripped(data)
-        with writer.of_contents(len(data)):
-            digests = writer.write_chunks_from(data, 0, len(data), CHUNK_BYTES)
-        contents = Contents(len(data), b"".join(item or ZERO_DIGEST for item in digests))
         return Image(
             digest,
             "unknown" if kind == "wrapper" else kind,
-            contents,
+            written(data, writer),
             left_out,
             loaded_bytes if left_out else 0,
             texts,
@@ -161,3 +158,10 @@ def _usable(data: bytes, sm: int) -> tuple[bytes, list[str]]:
     held = {id(item) for item in kept}
     left_out = dict.fromkeys(item.target for item in entries if id(item) not in held)
     return container_of(data, kept), list(left_out)
+
+
+def written(data: bytes, writer: SnapshotWriter) -> Contents:
+    """Bytes that are no memory, such as an image, in chunks. Raises FileError."""
+    with writer.of_contents(len(data)):
+        digests = writer.write_chunks_from(data, 0, len(data), CHUNK_BYTES)
+    return Contents(len(data), b"".join(item or ZERO_DIGEST for item in digests))

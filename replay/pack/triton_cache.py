@@ -17,11 +17,12 @@ from typing import Any
 
 from replay.errors import ImageError, ReplayError
 from replay.images.stripped import stripped
+from replay.pack.imagestore import written
 from replay.pack.texts import Texts
 from replay.reading import read_file, read_json
 from replay.records import dataclass
 from replay.snapshot.container.writer import SnapshotWriter
-from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Compilation, Contents
+from replay.snapshot.schema import Compilation, Contents
 from replay.snapshot.schema.compilation import LEVELS, MAXIMUM_TEXT_BYTES
 
 MAXIMUM_METADATA_BYTES = 1 << 20
@@ -130,7 +131,7 @@ def _described(entry: _Entry, digest: str, image: bytes, writer: SnapshotWriter,
         if level in ("source", "ttir"):
             text = data.decode("utf-8", "replace")
         if data != image:  # which the snapshot has
-            levels[level] = _written(_without_paths(level, data, texts), writer)
+            levels[level] = written(_without_paths(level, data, texts), writer)
     function = _FUNCTION.search(text)
     place = _PLACE.search(text)
     version = metadata.get("triton_version")
@@ -173,9 +174,3 @@ def _without_paths(level: str, data: bytes, texts: Texts) -> bytes:
 
 def _short(path: str, texts: Texts) -> str:
     return texts.path(path) if "/" in path else path
-
-
-def _written(data: bytes, writer: SnapshotWriter) -> Contents:
-    with writer.of_contents(len(data)):
-        digests = writer.write_chunks_from(data, 0, len(data), CHUNK_BYTES)
-    return Contents(len(data), b"".join(item or ZERO_DIGEST for item in digests))

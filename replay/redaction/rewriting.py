@@ -160,8 +160,8 @@ class _Rewriter:
                 devices=[replace(device, uuid="") for device in item.devices],
                 details={key: texts.path(text) for key, text in item.details.items()},
             )  # fmt: skip
-        if isinstance(item, schema.Compilation):
-            return None  # it is texts from end to end
+        if isinstance(item, (schema.Compilation, schema.Origins)):
+            return None  # they are texts from end to end
         if isinstance(item, schema.Image):
             return self._images.image(item, level)
         if isinstance(item, Call):
@@ -176,8 +176,6 @@ class _Rewriter:
             return replace(item, text=self._names.sentence(texts.note(item.code, item.text)))
         if isinstance(item, schema.Kernel):
             return self._kernel(item)
-        if isinstance(item, schema.Origins):
-            return None
         if isinstance(item, schema.Summary):
             words = self._names.sentence(texts.message(item.fault.words)) if item.fault else ""
             selection = REMOVED if self._images.names else texts.line(item.selection)

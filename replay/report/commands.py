@@ -80,7 +80,7 @@ def bisection_commands(result: Bisection) -> list[str]:
 def fleet_commands(night: Fleet) -> list[str]:
     """The comparisons of what has to be looked at, each as one device makes it; else of the first unit."""
     found = []
-    for case in [*night.alerts[:SHOWN_COMMANDS], *night.cases[: not night.alerts]]:
+    for case in night.alerts[:SHOWN_COMMANDS] or night.cases[:1]:
         sides = [*(["--a", case.a] if case.a else []), *(["--b", case.b] if case.b else [])]
         path = f"{night.corpus.rstrip('/')}/{case.snapshot}" if night.corpus else case.snapshot
         found.append(shown(joined(["replay", "compare", path, *sides])))

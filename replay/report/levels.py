@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.difference.levels import CodeDifference, KernelLevels, LevelDifference
-from replay.text import Screen, flow, heading, shown
+from replay.text import Screen, flow, heading, number, shown
 
 MOST_LINES = 40
 
@@ -22,6 +22,8 @@ def render_levels(found: CodeDifference, screen: Screen) -> str:
     for name, alone in (("A", found.only_in_a), ("B", found.only_in_b)):
         if alone:
             lines += ["", flow(f"only in {name}: {', '.join(map(shown, alone))}", screen)]
+    if found.left_out:
+        lines += ["", f"not compared: {number(found.left_out, 'more kernel')}; choose with --kernel"]
     return "\n".join(lines)
 
 

@@ -31,18 +31,13 @@ def render_step(case: FleetCase, found: Bisection, screen: Screen) -> str:
     return f"{title}\n{bisect_text.render_bisection(found, screen)}"
 
 
-def cause_of(found: Bisection) -> str:
-    """In one line."""
-    return bisect_text.answer(found) if found.steps else f"nothing was searched: {found.ended}"
-
-
 def issue_text(case: FleetCase, found: Bisection | None = None, document: str = "") -> str:
     """Markdown. document: where the search is kept."""
     change = "" if case.ratio is None else f" {percent(case.ratio, 1)}"
     parts = [f"# {plain(shown(case.kernel, 120))}: {case.verdict}{change}"]
     parts.append("\n".join(f"- {name}: {plain(shown(text, 400))}" for name, text in _facts(case) if text))
     if found is not None:
-        parts.append(f"## {plain(cause_of(found))}")
+        parts.append(f"## {plain(bisect_text.answer(found))}")
         if found.steps:
             parts.append(fenced(bisect_text.render_bisection(found, _WIDE), "text"))
     parts.append("To see it, and to make the folder that goes with this text:")

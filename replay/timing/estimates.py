@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from replay.records import dataclass
 from replay.timing.density import median_interval
-from replay.timing.statistics import median, quantile
+from replay.timing.statistics import MAD_TO_SIGMA, median, quantile
 from replay.timing.student import two_sided_quantile
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ LEAST_SAMPLES = 8
 MAXIMUM_SAMPLES = 4096  # of which intervals are drawn by lot: more take too long, and need none
 _DRAWS = 2000
 _TOGETHER = 1 << 20  # values that are drawn at once
-_MAD_TO_SIGMA = 1.4826
 MILD, SEVERE = 1.5, 3.0  # distances of the quartiles (Tukey, "Exploratory Data Analysis", 1977)
 
 
@@ -83,7 +82,7 @@ def _figures(rows: numpy.ndarray) -> tuple[numpy.ndarray, ...]:
     return (
         rows.mean(axis=1),
         rows.std(axis=1, ddof=1),
-        _MAD_TO_SIGMA * numpy.median(numpy.abs(rows - middle), axis=1),
+        MAD_TO_SIGMA * numpy.median(numpy.abs(rows - middle), axis=1),
     )
 
 

@@ -10,7 +10,7 @@ from replay.results.run.timing import TimeSummary
 # pyperf's and hyperfine's limit for a modified z-score (Iglewicz and Hoaglin give 3.5 as 0.6745 x; this is 10 MADs
 # away)
 OUTLIER_SCORE = 14.826
-_MAD_TO_SIGMA = 1.4826
+MAD_TO_SIGMA = 1.4826
 
 
 def summarize(samples_ns: Sequence[float]) -> TimeSummary:
@@ -54,7 +54,7 @@ def outliers(samples: Sequence[float]) -> list[int]:
     if len(samples) < 3:
         return []
     middle = quantile(sorted(samples), 0.5)
-    deviation = quantile(sorted(abs(value - middle) for value in samples), 0.5) * _MAD_TO_SIGMA
+    deviation = quantile(sorted(abs(value - middle) for value in samples), 0.5) * MAD_TO_SIGMA
     if deviation == 0:
         return []
     return [at for at, value in enumerate(samples) if abs(value - middle) / deviation > OUTLIER_SCORE]

@@ -9,7 +9,6 @@ from replay.records import dataclass
 
 ORIGIN_TEXTS = frozenset(("frame", "stack", "origin"))
 MAXIMUM_STACKS = 65536  # and as many frames: interposer/objects/origins.c
-MAXIMUM_FRAMES_OF_STACK = 64
 
 _OF_THE_INTERPRETER = (-1, "<shim>")  # where C calls Python, in CPython 3.12
 _FRAME = re.compile(r"(-?[0-9]{1,9})\t([^\t]*)\t([^\t]*)")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from replay.errors import EngineError, FileError
@@ -23,7 +23,7 @@ from replay.variants.compilers.tools import refusal, run_tool
 MAXIMUM_MEMBER_BYTES = 1 << 30
 _FETCH_TIMEOUT_S = 600
 # What zipfile raises for a member that is cut short, compressed by another method, or encrypted.
-_NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+NOT_UNPACKED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
 class CacheError(FileError):
@@ -34,25 +34,34 @@ class CacheError(FileError):
 def fetch(kind: Assembler, version: str, there: list[Tool]) -> Tool:
     """Download and keep one. there: what this machine has, for the error's text. Raises BuildError, EngineError,
     CacheError."""
-    with _room_for(kind), tempfile.TemporaryDirectory(prefix="replay-fetch-") as folder:
+    versions = [tool.version for tool in there]
+    with room_for(kind), tempfile.TemporaryDirectory(prefix="replay-fetch-") as folder:
         own = Path(folder, "own")
-        _download(kind, version, [kind.requirement(version)], own, there)
+        download(kind, version, [kind.requirement(version)], own, versions)
         tool = _tried(kind, own, Path(folder), version)
         if kind.companions:
-            _download(kind, version, kind.companions_of(tool.version), own, there)
+            download(kind, version, kind.companions_of(tool.version), own, versions)
         return _kept(kind, own, Path(folder), tool.version)
 
 
-def _download(kind: Assembler, version: str, wanted: list[str], to: Path, there: list[Tool]) -> None:
+def download(
+    kind: Assembler,
+    version: str,
+    wanted: list[str],
+    to: Path,
+    there: Iterable[str],
+    timeout_s: int = _FETCH_TIMEOUT_S,
+) -> None:
+    """Wheels into a folder. there: versions that this machine has. Raises BuildError, and OSError of a full disk."""
     command = [
         sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--retries", "1",
         "--no-deps", "--only-binary", ":all:", "--dest", str(to), *wanted,
     ]  # fmt: skip
-    ran = run_tool(command, _FETCH_TIMEOUT_S)
+    ran = run_tool(command, timeout_s)
     if ran.status != 0 and os.strerror(errno.ENOSPC) in ran.log:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), tempfile.gettempdir())
     if ran.status != 0 or not any(to.glob("*.whl")):
-        listed = ", ".join(tool.version for tool in there) or "none"
+        listed = ", ".join(there) or "none"
         raise refusal(
             f"{kind.name} {version} is not on this machine, and `pip download {' '.join(wanted)}` could not fetch it",
             ran, where=f"--{kind.name}", next=f"here are {listed}; give one of them, or the path of another",
@@ -89,7 +98,7 @@ def _unpack(member: str, wheels: Path, target: Path) -> None:
                     continue
                 with archive.open(found) as source, open(target, "wb") as to:
                     shutil.copyfileobj(source, to)
-        except _NOT_UNPACKED as error:
+        except NOT_UNPACKED as error:
             target.unlink(missing_ok=True)
             raise EngineError(
                 f"the wheel cannot be unpacked ({str(error)[:80]})", where=wheel.name, next="fetch it again"
@@ -119,7 +128,7 @@ def _only_name(wheels: Path) -> str:
 
 
 @contextlib.contextmanager
-def _room_for(kind: Assembler) -> Iterator[None]:
+def room_for(kind: Assembler) -> Iterator[None]:
     """Full disks, with the folders that a wheel and its program go to."""
     try:
         yield

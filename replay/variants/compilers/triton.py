@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 import tempfile
 import zipfile
@@ -17,11 +16,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from replay.errors import EngineError, FileError, UsageError
+from replay.errors import EngineError, UsageError
 from replay.reading import parse_json, read_file
 from replay.records import dataclass
 from replay.variants.assemblers import assemble_with
-from replay.variants.assemblers.tools import PTXAS, Tool
+from replay.variants.assemblers.tools import PTXAS, TRITON, Tool, cache_folder
+from replay.variants.assemblers.wheels import NOT_UNPACKED, download, room_for
 from replay.variants.compilers.tools import refusal, run_tool
 from replay.variants.images import BuiltImage
 
@@ -39,7 +39,7 @@ _TYPES = {
     "f8E5M2": "fp8e5",
     "f8E4M3FN": "fp8e4nv",
 }
-_SCRATCH_BYTES, _MOST_SCRATCH = 8, 2
+_MOST_SCRATCH = 2
 
 # In a child: Triton is large, may be of another version than one that is loaded here, and a .py is the user's program.
 _CHILD = """
@@ -124,16 +124,10 @@ class Built:
     shared_bytes: int | None
 
 
-def cache_folder() -> Path:
-    """Where fetched ones are kept, for all Pythons."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "gpu-replay" / "triton"
-
-
 def installed() -> list[Triton]:
     """Every version on this machine that this Python can load, newest first: its own first, then fetched ones."""
     found: dict[str, Triton] = {}
-    for folder in [*map(Path, filter(None, sys.path)), *sorted(cache_folder().glob(f"*-{_python()}"))]:
+    for folder in [*map(Path, filter(None, sys.path)), *sorted(cache_folder(TRITON).glob(f"*-{_python()}"))]:
         if (item := _at(folder)) is not None:
             found.setdefault(item.version, item)
     return sorted(found.values(), key=lambda item: _numbers(item.version), reverse=True)
@@ -279,47 +273,40 @@ def _at(folder: Path) -> Triton | None:
 
 
 def _fetch(version: str) -> Triton:
-    wanted = f"triton=={version}" + ("" if version.count(".") == 2 else ".*")
-    place = cache_folder()
-    try:
+    with room_for(TRITON):
+        place = cache_folder(TRITON)
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=place) as folder:
-            ran = run_tool(
-                [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--retries", "1",
-                 "--no-deps", "--only-binary", ":all:", "--dest", folder, wanted], _FETCH_TIMEOUT_S,
-            )  # fmt: skip
-            wheels = list(Path(folder).glob("*.whl"))
-            if ran.status != 0 or not wheels:
-                listed = ", ".join(item.version for item in installed()) or "none"
-                raise refusal(f"Triton {version} is not here, and `pip download {wanted}` could not fetch it", ran,
-                              where="--triton", next=f"here are {listed}; give one of them, or a folder")  # fmt: skip
-            return _unpacked(wheels[0], Path(folder, "new"), place)
-    except OSError as error:
-        raise FileError(
-            error.strerror or str(error), where=str(place), next="free some space (1 GB)"
-        ) from None
+            there = [item.version for item in installed()]
+            download(TRITON, version, [TRITON.requirement(version)], Path(folder), there, _FETCH_TIMEOUT_S)
+            return _unpacked(next(Path(folder).glob("*.whl")), Path(folder, "new"), place)
 
 
 def _unpacked(wheel: Path, new: Path, place: Path) -> Triton:
     try:
         with zipfile.ZipFile(wheel) as archive:
             if sum(item.file_size for item in archive.infolist()) > MAXIMUM_WHEEL_BYTES:
-                raise EngineError("the wheel is larger than a Triton can be", where=wheel.name)
+                raise EngineError(
+                    "the wheel is larger than a Triton can be", where=wheel.name, next="name another version"
+                )
             archive.extractall(new)
-    except zipfile.BadZipFile as error:
+    except NOT_UNPACKED as error:
         raise EngineError(
-            f"the wheel cannot be unpacked ({error})", where=wheel.name, next="fetch it again"
+            f"the wheel cannot be unpacked ({str(error)[:80]})", where=wheel.name, next="fetch it again"
         ) from None
     for path in (new / "triton" / "backends" / "nvidia" / "bin").glob("*"):
         path.chmod(0o755)
     found = _at(new)
     if found is None:
-        raise EngineError("the wheel holds no Triton for this machine", where=wheel.name)
+        raise EngineError(
+            "the wheel holds no Triton for this machine", where=wheel.name, next="name another version"
+        )
     target = place / f"{found.version}-{_python()}"
-    if not target.exists():
+    try:
         os.replace(new, target)
-    else:
-        shutil.rmtree(new)
+    except OSError:  # another command may have fetched it at the same time
+        if _at(target) is None:
+            raise
     return Triton(target, found.version)
 
 

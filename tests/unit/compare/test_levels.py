@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from replay.difference.levels import level_differences
-from replay.errors import ImageError, ReplayError, UsageError
+from replay.errors import ReplayError, UsageError
 from replay.report.levels import render_levels, render_levels_brief, verdict_of
 from replay.text import Screen
 
@@ -123,7 +121,7 @@ def test_what_cannot_be_is_refused(compared, tmp_path) -> None:
         compared("ptx", PTX, PTX, level="tir")
     with pytest.raises(UsageError, match="no kernel 'x' in both"):
         compared("ptx", PTX + PTX.partition("64\n")[2].replace("rows", "columns"), PTX, kernel="x")
-    with pytest.raises((ImageError, ReplayError)):
+    with pytest.raises(ReplayError):
         compared("cubin", "not one", "not one")
     with pytest.raises(ReplayError):
         level_differences(tmp_path / "none.ttir", tmp_path / "none.ttir")
@@ -153,4 +151,4 @@ def test_texts_of_strangers_take_no_long_time_and_cannot_colour(compared, suffix
     text = piece * (LARGE // max(len(piece), 1))
     found = compared(suffix, text, f"{text} \x1b[2J\nx")
     assert "\x1b" not in render_levels(found, SCREEN)
-    assert "\x1b" not in json.dumps(render_levels_brief(found))
+    assert "\x1b" not in render_levels_brief(found)

@@ -11,7 +11,8 @@ from replay.bisect.candidates import Candidate
 from replay.errors import WorkerError
 from replay.fleet.laboratory import Found
 from replay.fleet.searching import BUDGET, Hunt, run_searches
-from replay.report.steps import cause_of, issue_text
+from replay.report.bisect import answer
+from replay.report.steps import issue_text
 from replay.results.fleet import FleetCase
 
 from .night_factory import night_of, row_of, unit, worker
@@ -123,7 +124,7 @@ def test_what_was_stopped_goes_on_with_what_it_knows(search):
 def test_a_budget_ends_the_search_with_what_is_known(search):
     hunt = search(Devices(), budget_s=-1.0)
     assert hunt.result().ended == BUDGET
-    assert cause_of(hunt.result()) == f"nothing was searched: {BUDGET}"
+    assert answer(hunt.result()) == f"nothing was searched: {BUDGET}"
 
 
 def test_ends_that_do_not_differ_are_no_search(search):
