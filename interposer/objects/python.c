@@ -59,6 +59,7 @@ static struct {
   intptr_t (*length_of)(const void *text);
   uint32_t (*character_of)(const void *text, intptr_t place);
   int (*is_initialised)(void);
+  void *(*first_interpreter)(void), *(*next_interpreter)(void *); // NULL from 3.12 on
 } python;
 enum { NOT_LOOKED, FOUND, CHECKED, UNUSABLE };
 static atomic_int state;
@@ -99,6 +100,11 @@ static int look_for_interpreter(void) {
       !find(&python.thread_state, "PyGILState_GetThisThreadState") ||
       !find(&python.line_of, "PyCode_Addr2Line") || !find(&python.length_of, "PyUnicode_GetLength") ||
       !find(&python.character_of, "PyUnicode_ReadChar"))
+    return unusable("this Python does not export what is asked");
+  // Before 3.12 a thread is known by its first interpreter, whichever it is in now.
+  enum { KNOWS_ITS_INTERPRETER = 12 };
+  if (minor < KNOWS_ITS_INTERPRETER && (!find(&python.first_interpreter, "PyInterpreterState_Head") ||
+                                        !find(&python.next_interpreter, "PyInterpreterState_Next")))
     return unusable("this Python does not export what is asked");
   python.layout = &layouts[minor - FIRST_MINOR];
   memcpy(&python.code_bytes, python.code_type + BASIC_BYTES_OF_TYPE, sizeof python.code_bytes);
@@ -166,8 +172,16 @@ static bool makes_sense(const uint8_t *thread) {
          load_carefully(&type, text, TYPE_OF_OBJECT) && type == python.text_type;
 }
 
+static bool has_several_interpreters(void) {
+  if (python.first_interpreter == NULL)
+    return false;
+  void *first = python.first_interpreter();
+  return first != NULL && python.next_interpreter(first) != NULL;
+}
+
 static const uint8_t *thread_with_frames(void) {
-  const uint8_t *thread = python.is_initialised() ? python.thread_state() : NULL;
+  const uint8_t *thread =
+      python.is_initialised() && !has_several_interpreters() ? python.thread_state() : NULL;
   const uint8_t *holder = thread;
   if (thread != NULL && python.layout->holder != 0)
     holder = load(thread, python.layout->holder);

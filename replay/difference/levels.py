@@ -38,6 +38,9 @@ MAXIMUM_KERNELS = 200
 _MLIR_NAME = re.compile(r"%[\w.$-]+(?:[:#]\d+)*|\^bb\d+|#[A-Za-z_]\w*\b(?!\.)")
 _LLVM_NAME = re.compile(r"%[\w.$-]+|(?<=\s)#\d+|!\d+")
 _LLVM_PLACE = re.compile(r",? !dbg !\d+")
+_TARGET = re.compile(rb"^[ \t]*\.target[^\n/]{1,200}", re.M)
+# What says how a kernel is launched, in old ways of LLVM: `!0 = !{ptr @k, !"maxntidx", i32 128}`
+_ANNOTATION = re.compile(r"^!\d+ = (!\{[^\n]{0,400}@[^\n]{0,400}\})$", re.M)
 _PARENTHESIS = re.compile(r"[()]")
 _FUNCTION = re.compile(r"^[ \t]*(?:tt\.func public @|define [^@\n]{0,400}@)\"?([\w.$]+)", re.M)
 
@@ -234,8 +237,15 @@ def _machine_lines(
         if any(has):
             raise ImageError(f"not in {sides[has.index(False)].name}")
         return []
-    read = ptx_lines if level == "ptx" else disassembler.lines
-    return [read(module, name) for module, name in zip(pair, names, strict=True)]
+    if level == "sass":
+        return [disassembler.lines(module, name) for module, name in zip(pair, names, strict=True)]
+    found = [ptx_lines(module, name) for module, name in zip(pair, names, strict=True)]
+    return [[*_target(module), *lines] if lines else [] for module, lines in zip(pair, found, strict=True)]
+
+
+def _target(module: bytes) -> Iterator[CodeLine]:
+    if found := _TARGET.search(module):
+        yield CodeLine.of(" ".join(found[0].decode("latin-1").split()), None)
 
 
 def _mlir(text: str) -> Iterator[CodeLine]:
@@ -267,3 +277,5 @@ def _llvm(text: str) -> Iterator[CodeLine]:
         plain = " ".join(_LLVM_PLACE.sub("", line if comment < 0 else line[:comment]).split())
         if plain and not plain.startswith("source_filename"):
             yield CodeLine.of(plain, _LLVM_NAME)
+    for annotation in _ANNOTATION.findall(text):
+        yield CodeLine.of(annotation, _LLVM_NAME)

@@ -7,13 +7,15 @@ Untrusted input: nothing but `ImageError` is raised, and every pattern takes tim
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from replay.difference.listing import CodeLine
-from replay.images.ptx import statements
+from replay.images.ptx import function_of, statements
 
 MAXIMUM_LINES = 200_000
 _NOT_CODE = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\.loc\s[^\n]*", re.DOTALL)
 _ENTRY_NAME = re.compile(r"\.entry\s+([A-Za-z_$%][\w$%]*)")
+_IDENTIFIER = re.compile(r"(?<![\w$.%])[A-Za-z_$%][\w$%]*")
 _REGISTERS = re.compile(r"\.reg\s[^;]*;")
 _DECLARED = re.compile(r"([%A-Za-z_$][\w$%]*)\s*(<\s*\d+\s*>)?\s*[,;]")
 _LABEL = re.compile(r"^\s*([$%A-Za-z_][\w$]*):(?!:)", re.MULTILINE)
@@ -21,13 +23,40 @@ _END_OF_LINE = re.compile(r"(?<=;)|\n")
 
 
 def ptx_lines(data: bytes, kernel: str) -> list[CodeLine]:
-    """None of them when there is no such kernel with a body. kernel: mangled. Raises ImageError."""
+    """Those of the kernel, then of the functions and variables that it names, or that these name. None of them when
+    there is no such kernel with a body. kernel: mangled. Raises ImageError."""
     text = data.partition(b"\0")[0].decode("latin-1")
+    lines: list[CodeLine] = []
+    others: list[tuple[set[str], str, str]] = []  # names, header, body
+    reached: set[str] = set()
     for header, body in statements(text):
-        found = _ENTRY_NAME.search(header) if body is not None and ".entry" in header else None
-        if body is not None and found is not None and found[1] == kernel:
-            return _lines(header[found.start() :], text[slice(*body)], kernel)
-    return []
+        inside = "" if body is None else text[slice(*body)]
+        found = _ENTRY_NAME.search(header)
+        if found is None:
+            function = function_of(header)
+            names = {function[0]} if function else set(_IDENTIFIER.findall(header.partition("=")[0]))
+            others.append((names, header, inside))
+        elif body is not None and found[1] == kernel and not lines:
+            lines = _lines(header[found.start() :], inside, kernel)
+            reached = set(_IDENTIFIER.findall(_NOT_CODE.sub(" ", inside)))
+    for header, inside in _reached(others, reached) if lines else ():
+        lines += _lines(header, inside, "") if inside else [CodeLine((" ".join(header.split()),))]
+    return lines[:MAXIMUM_LINES]
+
+
+def _reached(others: list[tuple[set[str], str, str]], names: set[str]) -> Iterator[tuple[str, str]]:
+    """(header, body) of what is named, or named by something that is."""
+    by_name = {name: at for at, (own, _, _) in enumerate(others) for name in own}
+    found: set[int] = set()
+    waiting = [by_name[name] for name in names if name in by_name]
+    while waiting:
+        at = waiting.pop()
+        if at not in found:
+            found.add(at)
+            named = _IDENTIFIER.findall(_NOT_CODE.sub(" ", " ".join(others[at][1:])))
+            waiting += {by_name[name] for name in named if name in by_name} - found
+    for at in sorted(found):
+        yield others[at][1:]
 
 
 def _lines(header: str, body: str, kernel: str) -> list[CodeLine]:

@@ -113,7 +113,7 @@ class TritonCache:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return read_file(str(path), MAXIMUM_TEXT_BYTES)
+        return read_file(str(path), MAXIMUM_TEXT_BYTES, follow_links=False)
     except ReplayError:
         return None
 
