@@ -135,6 +135,30 @@ def test_frames_are_those_of_python_itself(replay, write):
     assert ("<made up>", 1) in [(frame["file"], frame["line"]) for frame in found[7]]
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="the module has another name, and threads know more")
+def test_frames_of_another_interpreter_are_not_made_up(replay, write):
+    command, marks = write("""
+        import _xxsubinterpreters as interpreters
+        by_bindings(1)  # before
+        inside = interpreters.create(isolated=False)
+        interpreters.run_string(inside, f'''
+        import ctypes
+        place, number = ctypes.c_uint64({memory}), ctypes.c_uint32(2)
+        given = (ctypes.c_void_p * 2)(ctypes.addressof(place), ctypes.addressof(number))
+        launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+        assert launch(ctypes.c_uint64({int(mark)}), 1, 1, 1, 1, 1, 1, 0, None, given, None) == 0
+        '''.replace("        ", ""))
+        interpreters.destroy(inside)
+        by_bindings(3)  # after
+    """)
+    replay.capture("--kernel", "^mark$", "--launch", "1-3", "--python-stacks", application=command)
+    found = dict(launches(replay))
+    assert [*found] == [1, 2, 3]
+    assert found[2] == []
+    assert marks["before"] in [frame["line"] for frame in found[1]]
+    assert marks["after"] in [frame["line"] for frame in found[3]]
+
+
 @pytest.mark.parametrize(
     ("source", "values"),
     [

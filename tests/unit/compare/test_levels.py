@@ -102,6 +102,39 @@ def test_what_a_line_does_counts(compared, suffix, text, old, new, only) -> None
     assert f"{suffix}, with the names of A" in text
 
 
+REACHING = PTX.replace(
+    ".visible .entry rows",
+    """.const .align 4 .b8 table[4] = {1, 2, 3, 4};
+.const .align 4 .b8 other[4] = {1, 2, 3, 4};
+.func (.param .b32 out) inner() { .reg .b32 %r<2>; mov.u32 %r1, 7; st.param.b32 [out], %r1; ret; }
+.func (.param .b32 out) outer() { call.uni (out), inner, (); ret; }
+.visible .entry rows""",
+).replace("ret;\n}\n", "mov.u64 %r3, table;\n{ .param .b32 out; call.uni (out), outer, (); }\nret;\n}\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "first"),
+    [
+        ("table[4] = {1, 2, 3, 4}", "table[4] = {1, 2, 3, 5}", "ptx"),
+        ("mov.u32 %r1, 7", "mov.u32 %r1, 8", "ptx"),
+        (".target sm_80", ".target sm_90", "ptx"),
+        ("other[4] = {1, 2, 3, 4}", "other[4] = {1, 2, 3, 5}", ""),
+    ],
+)
+def test_what_a_kernel_names_counts_and_nothing_else(compared, old, new, first) -> None:
+    assert old in REACHING
+    (kernel,) = compared("ptx", REACHING, REACHING.replace(old, new)).kernels
+    assert kernel.first == first
+
+
+def test_how_a_kernel_may_be_launched_counts(compared) -> None:
+    text = LLIR + '!nvvm.annotations = !{!1}\n!1 = !{ptr @rows, !"maxntidx", i32 128}\n'
+    (kernel,) = compared("llir", text, text.replace("128", "256")).kernels
+    assert kernel.first == "llir"
+    (kernel,) = compared("llir", text, text.replace("!1", "!9")).kernels
+    assert kernel.first == ""
+
+
 def test_kernels_are_paired_by_name_and_the_rest_is_told(compared) -> None:
     more = PTX + PTX.partition("64\n")[2].replace("rows", "columns")
     found = compared("ptx", more, more.replace("columns", "cells"))
