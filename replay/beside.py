@@ -52,6 +52,12 @@ def remove_left(target: Path) -> None:
                 os.close(descriptor)
 
 
+def require_file(path: Path) -> None:
+    """Raise FileError where something else is: a pipe in a folder of somebody else would be waited for."""
+    if os.path.lexists(path) and not path.is_file():
+        raise FileError("is no file", where=path, next="remove it")
+
+
 def require_place(path: str | os.PathLike[str]) -> None:
     """Raise FileError if no result can be written there: to be asked before a long replay, not after it. A file of
     ROOM_BYTES is made beside it for a moment, which finds a full disk, a quota and what is read-only, for root too."""

@@ -181,7 +181,7 @@ def parse_selection(
 def _parse_source(text: str) -> str:
     """FILE, FILE:LINE or FILE:FIRST-LAST as the interposer takes it. Raises UsageError."""
     match = re.fullmatch(r"(?:\./)*([^\0]+?)(?::([0-9]{1,9})(?:-([0-9]{1,9}))?)?", text)
-    if match is None or not match[1].strip("/"):
+    if match is None or not match[1].strip("/") or re.search(r":[-0-9]*$", match[1]):
         raise UsageError(
             f"{text!r} is no source line", where="--source", next="use FILE, FILE:LINE or FILE:FIRST-LAST"
         )

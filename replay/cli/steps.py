@@ -18,7 +18,7 @@ ON = option("local|slurm|ray|k8s", "Who starts the workers.")
 
 def write_steps(folder: Path, caused: Sequence[Caused], cases: Mapping[str, FleetCase]) -> list[str]:
     """Of each step the search and the text of an issue. Returns what to print. Raises FileError."""
-    from replay.beside import SHARED
+    from replay.beside import SHARED, require_file
     from replay.errors import FileError
     from replay.report.steps import issue_text, render_step
     from replay.results.documents import BISECTION
@@ -35,6 +35,8 @@ def write_steps(folder: Path, caused: Sequence[Caused], cases: Mapping[str, Flee
         case = cases[item.unit]
         name = item.unit.replace("/", "_").replace("#", ".")
         kept, issue = folder / f"{name}.bisection.json", folder / f"{name}.md"
+        require_file(kept)
+        require_file(issue)
         write_document(kept, BISECTION, item.found)
         write_whole(issue, issue_text(case, item.found, str(kept)).encode(), SHARED)
         lines += ["", render_step(case, item.found, Screen.of_stdout()), f"  issue text: {issue}"]

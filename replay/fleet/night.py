@@ -27,7 +27,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from replay.beside import SHARED
+from replay.beside import SHARED, require_file
 from replay.compare.verdict import Verdict
 from replay.errors import FileError, FormatError, ReplayError, UsageError, VersionError
 from replay.fleet.claims import Claims
@@ -249,7 +249,9 @@ class Night:
         if folder.is_symlink():
             raise FileError("is a link, not a folder of the night", where=folder, next="remove it")
         folder.mkdir(exist_ok=True)
-        _write(folder / f"{unit}.json", FleetCause(unit, now_utc(), text))
+        path = folder / f"{unit}.json"
+        require_file(path)
+        _write(path, FleetCause(unit, now_utc(), text))
 
     def causes(self) -> dict[str, str]:
         """Unit -> what a search found for it."""

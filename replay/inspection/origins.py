@@ -8,10 +8,8 @@ from collections.abc import Sequence
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
-from replay.snapshot.schema import Call, Frame, Origins, Source, all_of
+from replay.snapshot.schema import INSTALLED_FOLDERS, Call, Frame, Origins, Source, all_of
 
-# Files of these are a framework's or Python's own, not the user's
-_INSTALLED = ("/site-packages/", "/dist-packages/", "/lib/python3")
 _MADE_UP = ("<frozen ", "<string>")
 
 
@@ -49,7 +47,7 @@ def own_frames(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def _is_installed(file: str) -> bool:
-    return file.startswith(_MADE_UP) or any(part in f"/{file}" for part in _INSTALLED)
+    return file.startswith(_MADE_UP) or any(part in f"/{file}" for part in INSTALLED_FOLDERS)
 
 
 def place_text(frame: Frame) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replay.pack.survey.stacks import Stacks
 from replay.pack.texts import Texts
-from replay.snapshot.schema import Frame, Origins
+from replay.snapshot.schema import INSTALLED_FOLDERS, Frame, Origins
 
 LAUNCHES_IN_OBJECT = 100_000
 FRAMES_IN_OBJECT = 20_000  # of up to 5 KB in the raw capture; few have more than 200 bytes
@@ -28,8 +28,13 @@ class KeptOrigins:
     def _frame(self, number: int) -> Frame:
         if number not in self._kept:
             line, file, function = self._raw.frames[number]
-            self._kept[number] = Frame(self._texts.path(file), line, self._texts.name(function))
+            self._kept[number] = Frame(self._file(file), line, self._texts.name(function))
         return self._kept[number]
+
+    def _file(self, file: str) -> str:
+        """Of what is installed the part that says so stays, wherever the environment is."""
+        begins = [at for folder in INSTALLED_FOLDERS if (at := file.rfind(folder)) >= 0]
+        return file[max(begins) + 1 :] if begins and not self._texts.keep else self._texts.path(file)
 
     def objects(self, origins: list[tuple[int, int, int]]) -> Iterator[Origins]:
         """Those of a window, from (call, thread, stack) of the launches where a thread's stack changes."""

@@ -37,8 +37,13 @@ _PARAMETER = re.compile(r"%([\w.$-]+): (.*?)(?= loc\(|, %|\)(?: attributes| ->|\
 _PLACE = re.compile(r'^#loc = loc\("((?:[^"\\\n]|\\.){1,4096})":(\d{1,9}):', re.M)
 # Where the texts of Triton and LLVM name files
 _FILES = re.compile(
-    r"(?P<before>\bloc\(\"|\bfilename: \"|\bdirectory: \")(?P<path>(?:[^\"\\\n]|\\.){1,4096})(?P<after>\")"
+    r"(?P<before>\bloc\(\"|\bfilename: \"|\bdirectory: \"|(?<!c)\"(?=/))"
+    r"(?P<path>(?:[^\"\\\n]|\\.){1,4096})(?P<after>\")"
 )
+# A constant of LLVM, whose length its type says: `[12 x i8] c"/a/rows.py\00"`
+_CONSTANT = re.compile(r"(?<=\bc\")/(?:[^\"\\\n]|\\[0-9A-Fa-f]{2}){0,4096}/(?=[^/\"\n]{0,400}\")")
+_CHARACTER = re.compile(r"\\[0-9A-Fa-f]{2}|[^/]")
+_VERSION = re.compile(r"[\w.+-]{1,40}")
 
 
 def cache_folders(environment: Mapping[str, str] = os.environ) -> list[Path]:
@@ -135,6 +140,7 @@ def _described(entry: _Entry, digest: str, image: bytes, writer: SnapshotWriter,
     function = _FUNCTION.search(text)
     place = _PLACE.search(text)
     version = metadata.get("triton_version")
+    version = version if isinstance(version, str) and _VERSION.fullmatch(version) else ""
     return Compilation(
         digest, f"Triton {version}" if version else "Triton", str(metadata.get("name") or entry.name)[:MAXIMUM_WORD],
         f"{texts.path(place[1])}:{place[2]}" if place else "", _signature(text, function),
@@ -169,6 +175,7 @@ def _without_paths(level: str, data: bytes, texts: Texts) -> bytes:
             return data
     text = data.decode("utf-8", "surrogateescape")
     short = _FILES.sub(lambda match: match["before"] + _short(match["path"], texts) + match["after"], text)
+    short = _CONSTANT.sub(lambda match: _CHARACTER.sub("_", match[0]), short)
     return short.encode("utf-8", "surrogateescape")
 
 

@@ -117,6 +117,10 @@ class ParameterSlot:
     size_bytes: int
 
 
+# Files of these folders are a framework's or Python's own, not the user's; what comes after them names nobody
+INSTALLED_FOLDERS = ("/site-packages/", "/dist-packages/", "/lib/python3")
+
+
 @dataclass(frozen=True)
 class Frame:
     """A Python frame of a thread that launched. line: that it was at, -1 when not known. function: its qualified name

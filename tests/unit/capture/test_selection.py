@@ -62,6 +62,12 @@ def test_selection_tells_the_interposer_and_can_be_typed_again(words, environmen
         {"everything": True, "nvtx": "step"},
         {"profiler": True, "nvtx": "step"},
         {"nvtx": ""},
+        {"source": ""},
+        {"source": "k.py:"},
+        {"source": ":12"},
+        {"source": "k.py:-3"},
+        {"source": "k.py:12:13"},
+        {"source": "k.py:9-3"},
     ],
     ids=str,
 )

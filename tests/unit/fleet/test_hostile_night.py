@@ -179,3 +179,13 @@ def test_who_locks_the_whole_file_holds_all(tmp_path):
                 os._exit(0 if other.taken(5) == set(range(5)) else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert not claims.take(0)
+
+
+def test_a_pipe_where_a_cause_would_be_is_not_waited_for(tmp_path):
+    night = night_of(tmp_path, 2)
+    (night.folder / "causes").mkdir()
+    os.mkfifo(night.folder / "causes" / f"{unit(0).id}.json")
+    with pytest.raises(ReplayError, match="no file"):
+        night.caused(unit(0).id, "x")
+    night.caused(unit(1).id, "y")
+    assert night.causes() == {unit(1).id: "y"}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from replay.inspection.origins import own_frames
+from replay.pack.origins import KeptOrigins
 from replay.pack.survey.stacks import Stacks
+from replay.pack.texts import Texts
 
 
 def taken(*lines):
@@ -35,3 +38,14 @@ def test_what_makes_no_sense_is_not_known():
         "frame.x=3\ta.py\tf", "frame.1=a\tb\tc", "stack.1=1 2", "stack.2=-1", "origin.7=5 1", "origin.8=no"
     )
     assert (stacks.frames, stacks.stacks, origins) == ({}, {}, [(7, 5, 0)])
+
+
+def test_frames_of_packages_are_told_wherever_their_environment_is():
+    stacks, _ = taken(
+        "frame.1=3\t/elsewhere/v/lib/python3.11/site-packages/triton/launch.py\tcall",
+        "frame.2=9\t/elsewhere/mine/train.py\tstep",
+        "stack.1=1 2",
+    )
+    frames = KeptOrigins(stacks, Texts(keep=False)).frames(1)
+    assert [frame.file for frame in frames] == ["site-packages/triton/launch.py", "train.py"]
+    assert [frame.file for frame in own_frames(frames)] == ["train.py"]

@@ -52,7 +52,7 @@ def _key(result: RunResult) -> Iterator[Key]:
         summary = timing.summary
         interval = median_interval(timing.samples_ns)
         if summary.minimum_ns == summary.maximum_ns:
-            note = "the same in every sample"
+            note = "one sample" if len(timing.samples_ns) == 1 else "the same in every sample"
         elif interval is None:
             note = (
                 f"{duration(summary.minimum_ns)} .. {duration(summary.maximum_ns)}, too few for an interval"
