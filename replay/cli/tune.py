@@ -40,7 +40,7 @@ def tune(
     source: Annotated[
         Path | None,
         typer.Argument(
-            metavar="KERNEL.py", help="Its @triton.jit function. It is run. Left out: the captured IR."
+            metavar="NAME.py", help="Its @triton.jit function. It is run. Left out: the captured IR."
         ),
     ] = None,
     config: Annotated[
@@ -95,7 +95,7 @@ def tune(
 ) -> int:
     """Run all configurations of a Triton kernel on the captured inputs, and say which is best, and by how much.
 
-    Without --config and --configs they are those of @triton.autotune in KERNEL.py. Each is compiled, its outputs are
+    Without --config and --configs they are those of @triton.autotune in NAME.py. Each is compiled, its outputs are
     checked, and all are timed in rounds next to each other and to the kernel as captured. What is within --min-effect
     of the fastest, or cannot be told from it, is a tie.
 

@@ -17,7 +17,7 @@ GRID = ("--grid", "lambda meta: (triton.cdiv(n, meta['BLOCK']),)")
 
 @pytest.fixture(scope="module")
 def snapshot(tmp_path_factory, samples, commands):
-    """Of one launch with BLOCK=1024 and 8 warps, with its IR; scale.py beside it."""
+    """Of one launch with BLOCK=1024 and 8 warps, with its IR and the program beside it."""
     from tests.end_to_end.conftest import Replay
 
     replay = Replay(tmp_path_factory.mktemp("scale"), samples, commands)
