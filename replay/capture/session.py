@@ -29,7 +29,7 @@ from replay.pack.process import ENDED_WHILE_COPYING
 from replay.records import dataclass
 from replay.snapshot.own import remember
 from replay.store.taking import Taken
-from replay.text import size
+from replay.text import number, size
 
 SUFFIX = ".rsnap"
 _NO_ROOM = "make room there, or choose another folder with -o"
@@ -226,6 +226,9 @@ def explain_absence(
             f"{program} never used CUDA, or could not write into the raw capture: no driver call was recorded",
             f"{advice}; {chroot}, and a script that sets LD_LIBRARY_PATH has to add to it",
         )
+    if "--when" in selection.split():
+        watched = number(packed.matched_launches, "launch was watched", "launches were watched")
+        return f"nothing went wrong: {watched}", "run it longer, or watch for more: `replay capture --help`"
     if packed.matched_launches:
         count = packed.matched_launches
         plural = "launch" if count == 1 else "launches"
