@@ -265,6 +265,7 @@ void judge_window(const struct call *launch, uint64_t call) {
 }
 
 void end_watching(void) {
+  enum { FIRST_FAULT = 700 }; // of the errors of kernels
   char text[400];
   int length =
       snprintf(text, sizeof text, "watched.paused=%lu\nwatched.hits=%lu\nwatched.without_types=%lu\n",
@@ -273,7 +274,7 @@ void end_watching(void) {
     length += snprintf(text + length, sizeof text - (size_t)length, "watched.too_small=%lu %lu\n",
                        too_small_launch, too_small_bytes);
   int error = watches(WHEN_ERROR) && hits == 0 && current_context() != 0 ? ASK("cuStreamQuery", 1) : 0;
-  if (error != SUCCESS && error != ERROR_NOT_READY)
+  if (error >= FIRST_FAULT && error != ERROR_CONTEXT_IS_DESTROYED)
     length += snprintf(text + length, sizeof text - (size_t)length, "watched.error_elsewhere=%d\n", error);
   write_process_text(text, (size_t)length);
 }

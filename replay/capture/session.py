@@ -196,6 +196,9 @@ def explain_absence(
             f"cuInit failed in {program} with {name} ({packed.init_failure}), so it launched nothing",
             "`replay doctor` says what is wrong with driver and device; `--driver emulator` captures without a GPU",
         )
+    if "--when" in selection.split() and packed.used_cuda:
+        watched = number(packed.matched_launches, "launch was watched", "launches were watched")
+        return f"nothing went wrong: {watched}", "run it longer, or watch for more: `replay capture --help`"
     if packed.problems:
         ended = packed.problems[0] == ENDED_WHILE_COPYING
         return packed.problems[0], "capture again" + (", and let the application run on" if ended else "")
@@ -226,9 +229,6 @@ def explain_absence(
             f"{program} never used CUDA, or could not write into the raw capture: no driver call was recorded",
             f"{advice}; {chroot}, and a script that sets LD_LIBRARY_PATH has to add to it",
         )
-    if "--when" in selection.split():
-        watched = number(packed.matched_launches, "launch was watched", "launches were watched")
-        return f"nothing went wrong: {watched}", "run it longer, or watch for more: `replay capture --help`"
     if packed.matched_launches:
         count = packed.matched_launches
         plural = "launch" if count == 1 else "launches"
