@@ -27,6 +27,7 @@ from replay.report.html.model import Section
 from replay.report.html.plots import draw, points_for_each
 from replay.report.html.result import result_section
 from replay.report.html.sources import Sources
+from replay.report.html.tuning import tuning_sections
 
 if TYPE_CHECKING:
     import jinja2
@@ -45,6 +46,7 @@ def sections_of(sources: Sources) -> list[Section]:
         *(bisection_section(item, sources.code) for item in sources.bisections),
         *(check_section(item) for item in sources.checks),
         *(evaluation_section(item) for item in sources.evaluations),
+        *(part for item in sources.tunings for part in tuning_sections(item, sources.code)),
         *(history_section(item) for item in sources.histories),
         *(result_section(item, sources.code, sources.results) for item in sources.results),
     ]
