@@ -13,7 +13,7 @@ from replay.errors import FileError, FormatError, ReplayError
 from replay.harmless import harmless
 from replay.history.series import HistoryView, look, require_consistent
 from replay.reading import open_regular, read_json
-from replay.results import bisection, check, comparison, documents, evaluation
+from replay.results import bisection, check, comparison, documents, evaluation, tuning
 from replay.results.run.variant import KeptImage
 from replay.results.schema import RunResult, WindowResult
 from replay.results.store import read_result
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 MAXIMUM_BYTES = 256 << 20
 WHAT_TO_NAME = (
-    "name .rres files, folders of them, what `run`, `compare`, `evaluate`, `bisect`, `check` and `history` "
+    "name .rres files, folders of them, what `run`, `compare`, `evaluate`, `tune`, `bisect`, `check` and `history` "
     "print with --json, or snapshots"
 )
 DOCUMENTS = {
     comparison.FORMAT: "comparison", bisection.FORMAT: "bisection", check.FORMAT: "gate",
     documents.EVALUATION.schema: "evaluation", documents.RUN.schema: "result", documents.RUN_WINDOWS.schema: "result",
-    documents.HISTORY.schema: "history",
+    documents.HISTORY.schema: "history", tuning.FORMAT: "tuning",
 }  # fmt: skip
 _HEAD_BYTES = 4096  # in which a document says what it is
 IMAGE_SUFFIXES = (".ptx", ".cubin", ".fatbin")
@@ -50,6 +50,7 @@ class Sources:
     images: list[Path] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     evaluations: list[evaluation.Evaluated] = field(default_factory=list)
+    tunings: list[tuning.Tuning] = field(default_factory=list)
 
     @cached_property
     def code(self) -> CodeFiles:
@@ -61,7 +62,10 @@ class Sources:
     @property
     def kept(self) -> Iterator[KeptImage]:
         """Images that results hold."""
-        for found in self.comparisons:
+        for found in (
+            *self.comparisons,
+            *(item.compared for item in self.tunings if item.compared is not None),
+        ):
             yield from found.kept
         for result in self.results:
             yield from result.variant.kept if result.variant is not None else ()
@@ -76,6 +80,7 @@ class Sources:
             self.results,
             self.histories,
             self.evaluations,
+            self.tunings,
         )
         return sum(len(part) for part in parts)
 
@@ -135,6 +140,9 @@ def _read_json(path: Path, found: Sources) -> None:
             found.checks.append(from_wire(check.Check, value))
         elif schema == documents.EVALUATION.schema:
             found.evaluations.append(from_wire(evaluation.Evaluated, value))
+        elif schema == tuning.FORMAT:
+            found.tunings.append(from_wire(tuning.Tuning, value))
+            tuning.require_consistent(found.tunings[-1])
         elif schema == documents.RUN.schema:
             found.results.append(from_wire(RunResult, value))
         elif schema == documents.RUN_WINDOWS.schema:
