@@ -132,6 +132,8 @@ def main() -> int:
             if wrong := planted(seed, folder, folder / "goes_wrong", seed < options.replays):
                 failures[wrong] += 1
                 print(f"program {seed}: {wrong}", flush=True)
+            if seed % 50 == 49:
+                print(f"{seed + 1} programs, {sum(failures.values())} failed", flush=True)
     figures = []
     if found:
         figures.append(Figure("slower, us a launch", found["slower"] / 1000, 1.0))
