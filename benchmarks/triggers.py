@@ -1,6 +1,6 @@
 """What `capture --when` costs a launch, and how often it takes the launch that went wrong.
 
-    python benchmarks/triggers.py [--rounds N] [--programs N] [--replays N] [--output FILE.json]
+    python benchmarks/triggers.py [--rounds N] [--programs N] [--first SEED] [--replays N] [--output FILE]
 
 Costs are measured as in benchmarks/overhead.py: against a driver that does nothing, CPU time of the calling thread,
 side by side in one run, the least of all rounds. How much of its rate a program of 20,000 launches a second keeps is
@@ -112,6 +112,7 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--programs", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first program")
     parser.add_argument("--replays", type=int, default=100)
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
@@ -128,12 +129,12 @@ def main() -> int:
         import replay.report.capture  # noqa: F401
 
         failures: Counter[str] = Counter()
-        for seed in range(options.programs):
-            if wrong := planted(seed, folder, folder / "goes_wrong", seed < options.replays):
+        for seed in range(options.first, options.first + options.programs):
+            if wrong := planted(seed, folder, folder / "goes_wrong", seed < options.first + options.replays):
                 failures[wrong] += 1
                 print(f"program {seed}: {wrong}", flush=True)
-            if seed % 50 == 49:
-                print(f"{seed + 1} programs, {sum(failures.values())} failed", flush=True)
+            if seed % 10 == 9:
+                print(f"programs up to {seed}: {sum(failures.values())} failed", flush=True)
     figures = []
     if found:
         figures.append(Figure("slower, us a launch", found["slower"] / 1000, 1.0))
