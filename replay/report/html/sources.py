@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from replay.errors import FileError, FormatError, ReplayError
 from replay.harmless import harmless
 from replay.history.series import HistoryView, look, require_consistent
-from replay.reading import read_json
+from replay.reading import open_regular, read_json
 from replay.results import bisection, check, comparison, documents, evaluation, tuning
 from replay.results.run.variant import KeptImage
 from replay.results.schema import RunResult, WindowResult
@@ -26,6 +27,12 @@ WHAT_TO_NAME = (
     "name .rres files, folders of them, what `run`, `compare`, `evaluate`, `tune`, `bisect`, `check` and `history` "
     "print with --json, or snapshots"
 )
+DOCUMENTS = {
+    comparison.FORMAT: "comparison", bisection.FORMAT: "bisection", check.FORMAT: "gate",
+    documents.EVALUATION.schema: "evaluation", documents.RUN.schema: "result", documents.RUN_WINDOWS.schema: "result",
+    documents.HISTORY.schema: "history", tuning.FORMAT: "tuning",
+}  # fmt: skip
+_HEAD_BYTES = 4096  # in which a document says what it is
 IMAGE_SUFFIXES = (".ptx", ".cubin", ".fatbin")
 
 
@@ -93,6 +100,17 @@ def read_sources(paths: Sequence[Path]) -> Sources:
         else:
             _read_json(path, found)
     return found
+
+
+def document_kind(path: Path) -> str | None:
+    """What a file of JSON says it is in its first 4 KiB; None where that has no page."""
+    try:
+        with open(open_regular(path), "rb") as file:
+            head = file.read(_HEAD_BYTES).decode(errors="replace")
+    except (FileError, OSError):
+        return None
+    said = re.search(r'"schema"\s*:\s*"([^"]{1,80})"', head)
+    return DOCUMENTS.get(said[1]) if said is not None else None
 
 
 @dataclass(frozen=True)
