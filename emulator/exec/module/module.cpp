@@ -177,8 +177,12 @@ uint32_t crc32(std::string_view text) {
 // With a seed another warp may go on after any instruction, as with `interleave`.
 CodeForm form_of(const LaunchRequest &request) {
   bool stepwise = request.interleave != 0 || (request.deferred && request.deferred_seed != 0);
-  return {request.fuse_multiply_add, stepwise, request.deferred, request.checks != 0,
-          (request.checks & bit_of(Check::numbers)) != 0};
+  return {request.fuse_multiply_add,
+          stepwise,
+          request.deferred,
+          request.checks != 0,
+          (request.checks & bit_of(Check::numbers)) != 0,
+          (request.checks & bit_of(Check::init)) != 0};
 }
 
 LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchRequest &request,
