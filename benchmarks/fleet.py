@@ -13,6 +13,7 @@ does, and is back after ten minutes; one in forty becomes 3 % slower as a whole 
 from __future__ import annotations
 
 import argparse
+import gc
 import heapq
 import itertools
 import json
@@ -45,6 +46,7 @@ PLANTED_SHARE, STEP = 0.007, 1.02
 ROUND_NOISE, DAY_NOISE, DRIFT, DRIFTING = 0.009, 0.003, 1.03, 40
 HISTORY_DAYS = 20
 KINDS = ("h100", "h200")
+NAMES, KERNELS_OF_A_NAME = ("gemm", "scan", "softmax", "copy"), 500
 MATRIX = """
 [canary]
 snapshot = "canary.rsnap"
@@ -181,7 +183,7 @@ def simulation(folder: Path, units: int, devices: int, seed: int) -> Simulation:
     (folder / "night.toml").write_text(MATRIX)
     asked = []
     for number in range(units):
-        kernel = f"{('gemm', 'scan', 'softmax', 'copy')[number % 4]}_{number // 8}"
+        kernel = f"{NAMES[number // 2 % len(NAMES)]}_{number // 8 % KERNELS_OF_A_NAME}"
         kind = KINDS[number % len(KINDS)]
         unit = FleetUnit("", f"{number // 2}.rsnap", f"{number // 2:032x}", None, [kernel], kind, "compiler", "",
                          "ptxas=13.0")  # fmt: skip
@@ -255,6 +257,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args(arguments)
+    gc.disable()  # 200 devices in one process have each its list of units, which would be walked again and again
     with tempfile.TemporaryDirectory(prefix="fleet-") as scratch:
         folder = asked.folder or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)

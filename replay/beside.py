@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import glob
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -41,8 +40,15 @@ def open_beside(target: Path, mode: int = PRIVATE) -> tuple[int, Path]:
 
 def remove_left(target: Path) -> None:
     """Remove temporary files of `target` that nobody writes any more."""
-    pattern = f".{glob.escape(target.name)}.????????{SUFFIX}"
-    for path in glob.glob(os.path.join(glob.escape(str(target.parent)), pattern)):
+    begin, length = f".{target.name}.", len(target.name) + len(SUFFIX) + 10
+    try:
+        names = os.listdir(target.parent)
+    except OSError:
+        return
+    for name in names:
+        if not (name.startswith(begin) and name.endswith(SUFFIX) and len(name) == length):
+            continue
+        path = target.parent / name
         with suppress(OSError):
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:

@@ -19,6 +19,32 @@ static uint64_t number_of(const char *variable) {
   return text != NULL ? strtoull(text, NULL, 10) : 0;
 }
 
+// NAME or NAME=NUMBER, with commas; `replay capture` has looked at them.
+static struct watched read_watched(void) {
+  static const char *const names[] = {TRIGGER_NAMES};
+  struct watched when = {.ring = number_of(ENV_RING),
+                         .max_snapshots = number_of(ENV_MAX_SNAPSHOTS),
+                         .every_ns = number_of(ENV_EVERY)};
+  for (const char *at = getenv(ENV_WHEN); at != NULL && *at != '\0';) {
+    size_t length = strcspn(at, "=,");
+    uint64_t value = at[length] == '=' ? strtoull(at + length + 1, NULL, 10) : 0;
+    for (unsigned n = 0; n < sizeof names / sizeof *names; n++)
+      if (strlen(names[n]) == length && memcmp(names[n], at, length) == 0)
+        when.triggers |= 1u << n;
+    if (strncmp(at, "hang=", 5) == 0)
+      when.hang_ns = value;
+    else if (strncmp(at, "time=", 5) == 0)
+      when.time_ns = value;
+    else if (strncmp(at, "slower=", 7) == 0)
+      when.slower = value;
+    else if (strncmp(at, "signal=", 7) == 0)
+      when.signal = (int)value;
+    at += strcspn(at, ",");
+    at += *at == ',';
+  }
+  return when;
+}
+
 bool read_selection(void) {
   const char *kernel = getenv(ENV_KERNEL), *launch = getenv(ENV_LAUNCH), *memory = getenv(ENV_MEMORY);
   struct selection chosen = {.all = number_of(ENV_ALL) == 1,
@@ -28,9 +54,12 @@ bool read_selection(void) {
                              .last_launch = UINT64_MAX,
                              .every = number_of(ENV_EACH),
                              .max_bytes = number_of(ENV_MAX_BYTES),
-                             .max_launches = number_of(ENV_MAX_LAUNCHES)};
+                             .max_launches = number_of(ENV_MAX_LAUNCHES),
+                             .when = read_watched()};
   if (memory != NULL) // params, live or reachable
     chosen.reach = memory[0] == 'p' ? REACH_PARAMETERS : memory[0] == 'l' ? REACH_LIVE : REACH_REACHABLE;
+  if (chosen.when.triggers != 0 && chosen.when.ring > 0)
+    chosen.max_bytes = number_of(ENV_RING_BYTES); // of each launch
   if (launch != NULL && launch[0] != '\0') {
     char *end;
     chosen.first_launch = chosen.last_launch = strtoull(launch, &end, 10);
@@ -102,7 +131,8 @@ bool ordinal_is_selected(uint64_t ordinal) {
 }
 
 bool launch_is_outside(void) {
-  if (selection.list || selection.bounded || selection.source != NULL || atomic_load(&captures_under_way) > 0)
+  if (selection.list || selection.when.triggers != 0 || selection.bounded || selection.source != NULL ||
+      atomic_load(&captures_under_way) > 0)
     return false;
   uint64_t before = atomic_load(&perturbation.launches_matched);
   do { // a note is written of every launch whose number is a power of two

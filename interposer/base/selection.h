@@ -4,6 +4,15 @@
 #include "base/base.h"
 #include "generated/vocabulary.h"
 
+// What `capture --when` watches for.
+struct watched {
+  uint32_t triggers; // WHEN_...; 0: nothing is watched for
+  uint64_t ring; // launches that are kept until it is known whether they went wrong; 0: the next are recorded
+  uint64_t hang_ns, time_ns, every_ns, max_snapshots;
+  uint64_t slower; // in thousandths of the median
+  int signal;
+};
+
 enum { REACH_REACHABLE, REACH_PARAMETERS, REACH_LIVE };
 struct selection {
   bool all, has_kernel, list; // list: launches are counted and nothing is recorded
@@ -18,6 +27,7 @@ struct selection {
   int reach;
   uint64_t first_launch, last_launch, max_bytes, max_launches;
   uint64_t every; // above 0: a window for each such launch that is selected; 0: one window for all
+  struct watched when;
 };
 extern struct selection selection;
 

@@ -177,9 +177,12 @@ static void record_enter(struct call *call, bool prepared) {
   bool recorded = prepared && !call->waits_for_window &&
                   (belongs_to_window(call) || is_recorded(call->function)) && write_enter(call);
   if (recorded && is_any_launch(call->function) && !call->in_capture && is_timed_in_window())
-    begin_timing(call, NULL);
-  if (!recorded)
-    call->number = 0;
+    begin_timing(call, NULL, row_of_launch(call));
+  if (recorded)
+    return;
+  call->number = 0;
+  if (UNLIKELY(selection.when.triggers != 0) && is_any_launch(call->function) && !call->in_capture)
+    watch_time(call);
 }
 
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments) {
@@ -238,6 +241,7 @@ void end_call(struct call *call, int result) {
   if (call->number != 0 && !(call->function->flags & FLAG_TOUCHES) && !call->in_capture &&
       goes_into_capture(call))
     call->record_function |= IN_CAPTURE_BIT;
+  call->result = result;
   if (call->number != 0) {
     attach_outputs(call, result);
     row_leave(call, result);

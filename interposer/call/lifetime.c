@@ -60,6 +60,7 @@ void initialise(void) {
     return;
   }
   describe_process(forked_from);
+  begin_watching();
   if (forked_from != 0)
     write_note(NOTE_CHILD_PROCESS, 0, 0, "forked from process %u", forked_from);
   if (selection.list && !open_launch_list())

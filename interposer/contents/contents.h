@@ -47,6 +47,8 @@ uint64_t touching_calls(void);
 // Reads the contents of all ranges of the list into the blobs file; scans what it reads for pointers and
 // appends what they reach when `follow`. The gate is closed.
 void copy_contents(struct range_list *list, enum moment moment, uint64_t call, bool follow);
+uint64_t bytes_left_out(void);  // by the limit, since then:
+void forget_copied_bytes(void); // the limit is that of each window
 
 extern atomic_bool host_memory_is_pending; // work may be under way that writes pinned or managed memory
 
@@ -58,6 +60,8 @@ extern const char context_has_ended[]; // a problem that nobody need hear of whe
 void note_device_error(const char *problem, enum moment moment,
                        uint64_t call); // if it is one; the gate is closed
 bool device_is_idle(void);             // of the current context, asked and not waited for
+int device_error_met(void);            // by a wait of the shim; 0: none
+bool device_stayed_busy(void);         // for longer than is waited
 
 // ---- what the host writes between two calls -----------------------------------------------------
 

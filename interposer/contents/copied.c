@@ -12,6 +12,14 @@ static ZERO_IN_CHILD struct handle_table table; // by the ranges' bases
 static ZERO_IN_CHILD size_t known,
     looked_at; // how many there are, and were when the last ones were forgotten
 
+static void forget_copied(struct copied *item) {
+  for (uint64_t at = 0; at < item->bytes; at += CHUNK_BYTES)
+    chunk_is_superseded(item->blobs[at / CHUNK_BYTES],
+                        item->bytes - at < CHUNK_BYTES ? (size_t)(item->bytes - at) : CHUNK_BYTES,
+                        item->since[at / CHUNK_BYTES]);
+  free(item);
+}
+
 // Of ranges that are gone.
 static void forget_some(void) {
   struct handle_row *row;
@@ -21,7 +29,7 @@ static void forget_some(void) {
     if (memory_find(item->base, &range) && range.serial == item->serial)
       continue;
     end_handle(row);
-    free(item);
+    forget_copied(item);
     known--;
   }
   looked_at = known;
@@ -33,14 +41,21 @@ struct copied *copied_of(const struct range *range) {
   if (item != NULL && item->serial == range->serial && item->bytes == range->bytes)
     return item;
   size_t count = (size_t)((range->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
-  struct copied *made = calloc(1, sizeof *made + count * (sizeof *made->hashes + sizeof *made->may_reach));
+  struct copied *made;
+  size_t chunk_bytes =
+      sizeof *made->hashes + 2 * sizeof *made->may_reach + sizeof *made->blobs + sizeof *made->since;
+  made = calloc(1, sizeof *made + count * chunk_bytes);
   if (made == NULL)
     return NULL;
-  *made = (struct copied){range->base, range->bytes, range->serial,
-                          .may_reach = (uint8_t *)(made->hashes + count)};
+  *made =
+      (struct copied){range->base, range->bytes, range->serial, .blobs = (uint64_t *)(made->hashes + count)};
+  made->since = (uint32_t *)(made->blobs + count);
+  made->may_reach = (uint8_t *)(made->since + count);
+  made->nonfinite = made->may_reach + count;
+  memset(made->blobs, 0xff, count * sizeof *made->blobs);
   if (row != NULL) {
     row->object = made;
-    free(item);
+    forget_copied(item);
     return made;
   }
   if (known >= FEW_COPIES + 2 * looked_at)

@@ -20,11 +20,15 @@ struct hash hash_chunk(const uint8_t *data, size_t bytes);
 struct copied {
   uint64_t base, bytes;
   uint32_t serial;
-  bool whole;           // the hashes are those of the copy that is on file
-  uint64_t spans;       // memory_spans when the chunks were looked through
-  uint64_t calls;       // touching_calls when it was read
-  uint8_t *may_reach;   // one a chunk; 0: it was looked through, and no word of it reaches anything
-  struct hash hashes[]; // likewise
+  bool whole;         // the hashes are those of the copy that is on file
+  uint64_t spans;     // memory_spans when the chunks were looked through
+  uint64_t calls;     // touching_calls when it was read
+  uint8_t *may_reach; // one a chunk; 0: it was looked through, and no word of it reaches anything
+  uint64_t *blobs;    // likewise: where it is on file, UINT64_MAX: nowhere; and the window that wrote it
+  uint32_t *since;
+  uint8_t *nonfinite;    // likewise: nonfinite_in, with --when nan
+  uint8_t had, appeared; // nonfinite.c
+  struct hash hashes[];  // likewise
 };
 struct copied *copied_of(const struct range *range); // NULL: no memory for it
 
@@ -45,6 +49,20 @@ struct piece {
 enum { PIECES = 2 };
 extern struct piece pieces[PIECES];
 bool have_room(void); // the pieces, for their data; false: there is no memory
+
+// Of a chunk that has changed: its place on file may be used again, once no window needs it (ring.c).
+void chunk_is_superseded(uint64_t blob, size_t bytes, uint32_t since);
+uint64_t reserve_chunk(size_t bytes);
+void windows_are_kept(void); // the present one, and those of the ring before it
+
+// With --when nan: what a chunk that was read holds, around the copy of a range.
+uint8_t nonfinite_in(const uint8_t *data, size_t bytes);
+void note_nonfinite(struct copied *copied, size_t chunk, const uint8_t *data, size_t bytes, bool after);
+void begin_nonfinite(struct copied *copied, enum moment moment);
+void end_nonfinite(struct copied *copied, enum moment moment);
+// What the range at an address held before the window and holds since, of numbers of a type: 0, or bits.
+// False: it was not read.
+bool nonfinite_of(uint64_t address, unsigned type, uint8_t *had, uint8_t *appeared);
 
 bool store_chunk(struct piece *piece, size_t at, size_t bytes); // with its entry; false: piece->error
 

@@ -4,6 +4,7 @@
 // inside the driver already are waited for, in bounded time. Waiting is bounded in the other direction as
 // well: while the thread that closed the gate waits for the device, the device may be waiting (a host
 // function, a spinning kernel) for something that only a thread at the gate will do.
+#include "base/selection.h"
 #include "contents/contents.h"
 #include "driver/real.h"
 #include "record/writer.h"
@@ -229,7 +230,8 @@ bool device_is_idle(void) {
 }
 
 bool device_becomes_idle(const struct range_list *list, const char **problem) {
-  uint64_t patience = atomic_load(&patience_has_ended) ? patience_after_failure_ns : patience_ns;
+  uint64_t patience = selection.when.hang_ns != 0 ? selection.when.hang_ns : patience_ns;
+  patience = atomic_load(&patience_has_ended) ? patience_after_failure_ns : patience;
   uint64_t begin_ns = now_ns(), deadline = begin_ns + patience, current = current_context(), done = 0;
   atomic_store(&owner_waits_for_device, true);
   *problem = current != 0 ? wait_for_context(current, deadline) : NULL;
@@ -246,6 +248,9 @@ bool device_becomes_idle(const struct range_list *list, const char **problem) {
   atomic_fetch_add(&perturbation.wait_ns, now_ns() - begin_ns);
   return *problem == NULL;
 }
+
+int device_error_met(void) { return atomic_load(&device_error); }
+bool device_stayed_busy(void) { return atomic_load(&patience_has_ended); }
 
 // The newest of what the driver keeps of its messages (since CUDA 12.9), whole lines. Asking changes nothing.
 static const char *last_messages(void) {

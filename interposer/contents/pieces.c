@@ -84,7 +84,7 @@ bool store_chunk(struct piece *piece, size_t at, size_t bytes) {
   bool zero = is_zero(piece->data + at, bytes); // left out of the file
   entry->chunk = (uint32_t)(piece->first_chunk + at / CHUNK_BYTES);
   entry->check = zero ? 0 : crc32c(0, piece->data + at, bytes);
-  entry->blob = zero ? UINT64_MAX : reserve_blob(bytes);
+  entry->blob = zero ? UINT64_MAX : reserve_chunk(bytes);
   piece->error = zero ? 0 : store_blob(entry->blob, piece->data + at, bytes);
   return piece->error == 0;
 }

@@ -11,6 +11,9 @@
 atomic_bool host_memory_is_pending;
 static const char no_memory[] = "no memory for the copy";
 static uint64_t bytes_copied; // into the capture: what --max-bytes limits
+static uint64_t left_out_bytes;
+uint64_t bytes_left_out(void) { return left_out_bytes > 0 ? left_out_bytes + bytes_copied : 0; }
+void forget_copied_bytes(void) { bytes_copied = left_out_bytes = 0; }
 // How a copy goes on, piece by piece.
 struct reading {
   struct copy_writer writer;
@@ -43,8 +46,14 @@ static void take_piece(struct copy_writer *writer, struct piece *piece) {
       copied->may_reach[chunk] = 1;
     if (reading->reached != NULL && copied->may_reach[chunk])
       copied->may_reach[chunk] = memory_reach(piece->data + at, length, reading->reached);
-    if (!same && (!within_limit(reading, length) || !store_chunk(piece, at, length)))
+    if (same)
+      continue;
+    note_nonfinite(copied, chunk, piece->data + at, length, writer->moment == MOMENT_AFTER);
+    if (!within_limit(reading, length) || !store_chunk(piece, at, length))
       return;
+    chunk_is_superseded(copied->blobs[chunk], length, copied->since[chunk]);
+    copied->blobs[chunk] = piece->entries[piece->entry_count - 1].blob;
+    copied->since[chunk] = atomic_load(&window_number);
   }
 }
 
@@ -84,6 +93,7 @@ static int read_range(struct reading *reading) {
 }
 
 static void skip(const struct range *range, uint64_t call) {
+  left_out_bytes += range->bytes;
   write_note(NOTE_MEMORY_SKIPPED, 0, call, "%lu bytes at 0x%lx: the limit of %lu bytes is reached",
              range->bytes, range->base, selection.max_bytes);
   memory_lose(range);
@@ -122,7 +132,9 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
   copied->calls = calls;
   copied->whole = false;
   bool pushed = push_context_of(range);
+  begin_nonfinite(copied, moment);
   int result = read_range(&reading);
+  end_nonfinite(copied, moment);
   bool whole = result == SUCCESS && !reading.over_limit && writer_is_open();
   copied->whole = finish_piece(&reading.writer, whole ? COPY_LAST : 0) && whole;
   if (pushed)

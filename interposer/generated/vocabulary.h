@@ -115,6 +115,7 @@ enum note {
   NOTE_REDACTED = 22,
   NOTE_MINIMISED = 23,
   NOTE_ORIGIN_UNKNOWN = 24,
+  NOTE_TRIGGER = 25,
 };
 
 enum node_type {
@@ -225,6 +226,16 @@ enum handle_type {
 #define BY_CAPTURE_BIT 0x4000u
 #define VARIABLES_SOCKET "variables"
 #define IN_CAPTURE_BIT 0x2000u
+// Bits of what is watched for; how the environment names them.
+#define WHEN_ERROR 0x1u
+#define WHEN_NAN 0x2u
+#define WHEN_HANG 0x4u
+#define WHEN_ASSERT 0x8u
+#define WHEN_CRASH 0x10u
+#define WHEN_SLOWER 0x20u
+#define WHEN_TIME 0x40u
+#define WHEN_SIGNAL 0x80u
+#define TRIGGER_NAMES "error", "nan", "hang", "assert", "crash", "slower", "time", "signal"
 
 #define ENV_DIRECTORY "REPLAY_CAPTURE_DIRECTORY"
 #define ENV_KERNEL "REPLAY_CAPTURE_KERNEL"
@@ -239,6 +250,11 @@ enum handle_type {
 #define ENV_MEMORY "REPLAY_CAPTURE_MEMORY"
 #define ENV_MAX_BYTES "REPLAY_CAPTURE_MAX_BYTES"
 #define ENV_MAX_LAUNCHES "REPLAY_CAPTURE_MAX_LAUNCHES"
+#define ENV_WHEN "REPLAY_CAPTURE_WHEN"
+#define ENV_RING "REPLAY_CAPTURE_RING"
+#define ENV_RING_BYTES "REPLAY_CAPTURE_RING_BYTES"
+#define ENV_MAX_SNAPSHOTS "REPLAY_CAPTURE_MAX_SNAPSHOTS"
+#define ENV_EVERY "REPLAY_CAPTURE_EVERY"
 #define ENV_HOME "REPLAY_CAPTURE_HOME"
 #define ENV_KEEP_COMMAND_LINE "REPLAY_CAPTURE_KEEP_COMMAND_LINE"
 #define ENV_REAL_DRIVER "REPLAY_CAPTURE_REAL_DRIVER"

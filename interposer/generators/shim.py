@@ -55,6 +55,12 @@ def vocabulary_header() -> str:
     lines.append(f"#define BY_CAPTURE_BIT {vocabulary.BY_CAPTURE_BIT:#x}u")
     lines.append(f"#define VARIABLES_SOCKET {c_string(vocabulary.VARIABLES_SOCKET)}")
     lines.append(f"#define IN_CAPTURE_BIT {vocabulary.IN_CAPTURE_BIT:#x}u")
+    lines.append("// Bits of what is watched for; how the environment names them.")
+    lines += [
+        f"#define WHEN_{trigger.name.upper()} {1 << n:#x}u" for n, trigger in enumerate(vocabulary.TRIGGERS)
+    ]
+    triggers = ", ".join(c_string(trigger.name) for trigger in vocabulary.TRIGGERS)
+    lines.append(f"#define TRIGGER_NAMES {triggers}")
     lines.append("")
     for name in vocabulary.CAPTURE_ENVIRONMENT:
         lines.append(f"#define ENV_{name.removeprefix('REPLAY_CAPTURE_')} {c_string(name)}")

@@ -233,7 +233,7 @@ static void find_variables(struct module *module, uint64_t context) {
   bool pushed = push_context(context);
   for (unsigned n = 0; n < module->part_count && writer_is_open(); n++) {
     uint32_t bytes = 0;
-    char *names = variable_names(&module->parts[n], &bytes);
+    char *names = variable_names(&module->parts[n], NULL, &bytes);
     for (uint32_t at = 0; names != NULL && at < bytes; at += (uint32_t)strlen(names + at) + 1)
       if (strlen(names + at) <= INLINE_BYTES)
         find_variable(module, context, names + at);
@@ -270,4 +270,25 @@ void ask_for_variables(void) {
     let_go(module);
   }
   pthread_mutex_unlock(&lock);
+}
+
+const char *element_types_of(struct kernel *kernel, uint32_t *bytes) {
+  if (!kernel->types_asked && kernel->owner != 0) {
+    kernel->types_asked = true;
+    pthread_mutex_lock(&lock);
+    struct module *module = *place_of(kernel->owner);
+    if (module != NULL)
+      module->users++;
+    pthread_mutex_unlock(&lock);
+    for (unsigned n = 0; module != NULL && n < module->part_count && kernel->types_bytes == 0; n++) {
+      free(kernel->types);
+      kernel->types = variable_names(&module->parts[n], kernel->name, &kernel->types_bytes);
+    }
+    if (module != NULL) {
+      HOLD(lock);
+      let_go(module);
+    }
+  }
+  *bytes = kernel->types_bytes;
+  return kernel->types;
 }

@@ -27,6 +27,9 @@ struct kernel {
   uint32_t parameter_bytes;
   uint32_t *layout;           // parameter_count pairs of offset and size
   _Atomic uint32_t list_name; // window/launches.c
+  char *types;                // element_types_of
+  uint32_t types_bytes;
+  bool types_asked;
 };
 
 // False: a launch of this handle is of no interest while the window is closed.
@@ -54,8 +57,12 @@ void want_variables(struct kernel *kernel, uint64_t context);
 void want_variables_of_launch(const struct call *call);
 bool variables_are_wanted(void);
 void ask_for_variables(void); // they become ranges of memory. The gate is closed
-// Names of the variables of one part of an image, each with its NUL; NULL: not known.
-char *variable_names(const struct attachment *part, uint32_t *bytes);
+// Names of the variables of one part of an image, each with its NUL; NULL: not known. kernel: in place of
+// these what `element_types_of` says of it.
+char *variable_names(const struct attachment *part, const char *kernel, uint32_t *bytes);
+// Of the numbers that the pointers in a kernel's parameters lead to: "OFFSET TYPE" each with its NUL, type 0
+// to 3 for f16, bf16, f32 and f64. NULL: not known. One thread at a time: the gate is closed.
+const char *element_types_of(struct kernel *kernel, uint32_t *bytes);
 
 // ---- where a launch came from -------------------------------------------------------------------
 

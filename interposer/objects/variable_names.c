@@ -19,7 +19,7 @@ struct question {
   char magic[8];
   uint32_t version, storage, architecture, data_bytes;
   uint64_t offset, length;
-  uint32_t check, zero;
+  uint32_t check, kernel_bytes; // of the name that follows the data; 0: variables are asked for
 };
 _Static_assert(sizeof(struct question) == 48, "variables.py");
 enum { QUESTION_VERSION = 1, ANSWERED = 0 }; // others: the image cannot be read, or says nothing
@@ -64,7 +64,7 @@ static int connect_to_launcher(void) {
   return descriptor;
 }
 
-char *variable_names(const struct attachment *part, uint32_t *bytes) {
+char *variable_names(const struct attachment *part, const char *kernel, uint32_t *bytes) {
   const char *blobs = blobs_file_name();
   bool in_blobs = part->storage == STORAGE_BLOB;
   struct question question = {
@@ -76,12 +76,14 @@ char *variable_names(const struct attachment *part, uint32_t *bytes) {
       .offset = part->offset,
       .length = part->length,
       .check = part->check,
+      .kernel_bytes = kernel != NULL ? (uint32_t)strlen(kernel) : 0,
   };
   struct answer answer;
   char *names = NULL;
   int descriptor = connect_to_launcher();
   if (descriptor >= 0 && transfer(descriptor, &question, sizeof question, true) &&
       transfer(descriptor, (void *)(uintptr_t)(in_blobs ? blobs : part->data), question.data_bytes, true) &&
+      transfer(descriptor, (void *)(uintptr_t)kernel, question.kernel_bytes, true) &&
       transfer(descriptor, &answer, sizeof answer, false)) {
     if (answer.state == ANSWERED && answer.bytes <= MAX_ANSWER_BYTES)
       names = malloc(answer.bytes + 1);

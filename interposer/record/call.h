@@ -59,6 +59,7 @@ struct call {
   bool is_busy;           // what a window has of it could not be recorded: other threads were in the way
   bool waits_for_window;  // GRAPH: it is recorded when the next window opens
   struct timing *timing;  // begin_timing: events around it; NULL when it is not timed
+  int result;             // end_call: what the driver answered
   struct module *loading; // keep_image: the module that it is about to load; note_modules takes it over
 };
 

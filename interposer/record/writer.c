@@ -47,7 +47,9 @@ struct file_header {
   // Where in the file the contents of each half belong; 0: it holds nothing that is not in the log.
   _Atomic uint64_t places[2];
   uint32_t half_bytes;
-  uint8_t zero[12];
+  _Atomic uint32_t asked; // how often `replay trigger` has asked for a snapshot
+  _Atomic uint64_t
+      recording_since_ns; // CLOCK_MONOTONIC; 0: no window is open. Only where something is watched for
 };
 _Static_assert(sizeof(struct file_header) == 64, "FORMAT.md");
 _Static_assert(MAX_ATTACHMENTS *(INLINE_BYTES + 64) + 1024 < MAX_RECORD_BYTES, "call.h");
@@ -93,6 +95,21 @@ static void take_lock(void) {
 }
 
 static void give_lock(void) { atomic_store_explicit(&taken, false, memory_order_release); }
+
+// The mapping is there as long as the lock is held.
+void tell_recording(bool records) {
+  take_lock();
+  if (mapped != NULL)
+    atomic_store(&file_header()->recording_since_ns, records ? now_ns() : 0);
+  give_lock();
+}
+
+uint32_t times_asked(void) {
+  take_lock();
+  uint32_t asked = mapped != NULL ? atomic_load(&file_header()->asked) : 0;
+  give_lock();
+  return asked;
+}
 
 // ---- opening ------------------------------------------------------------------------------------
 

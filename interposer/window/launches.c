@@ -30,8 +30,9 @@ enum { TIMING_FREE, TIMING_TAKEN, TIMING_UNDER_WAY };
 
 struct timing {
   _Atomic int state;
-  struct list_row *row; // of the list of launches; NULL: a launch of the window
-  uint64_t call;        // its number
+  struct list_row *row;        // of the list of launches; NULL: a launch of the window
+  struct watched_row *watched; // of what is watched for
+  uint64_t call, ordinal;      // its numbers, among calls and among launches that match
   uint64_t start, stop, stream, context;
   bool per_thread; // which default stream `stream` may mean
 };
@@ -68,10 +69,12 @@ static bool take_timing(struct timing *timing, int from) {
 
 static void add_time(const struct timing *timing, uint64_t time_ns) {
   char text[64];
-  if (timing->row != NULL) {
+  if (timing->row != NULL)
     add_listed_time(timing->row, time_ns);
+  if (timing->watched != NULL)
+    launch_took(timing->watched, timing->ordinal, time_ns);
+  if (timing->call == 0)
     return;
-  }
   int length = snprintf(text, sizeof text, "gpu_time_ns.%lu=%lu\n", timing->call, time_ns);
   write_process_text(text, (size_t)length);
 }
@@ -107,7 +110,7 @@ static int record_event(const struct timing *timing, uint64_t event) {
                             : ASK("cuEventRecord", event, timing->stream);
 }
 
-void begin_timing(struct call *call, struct list_row *row) {
+void begin_timing(struct call *call, struct list_row *row, struct watched_row *watched) {
   if (atomic_load(&captures_under_way) > 0)
     return;
   collect_timings(0);
@@ -117,7 +120,9 @@ void begin_timing(struct call *call, struct list_row *row) {
   if (timing == timings + TIMINGS)
     return;
   timing->row = row;
-  timing->call = call->number;
+  timing->watched = watched;
+  timing->call = row == NULL ? call->number : 0;
+  timing->ordinal = call->ordinal;
   timing->context = current_context();
   timing->stream = stream_of_call(call);
   timing->per_thread = (call->record_function & PER_THREAD_BIT) != 0;
@@ -319,7 +324,7 @@ void list_launches_of(struct call *call) {
   struct list_row *row =
       count_launch(kernel, read_geometry(call, geometry) ? geometry : NULL, call->function->id);
   if (row != NULL && is_timed(atomic_fetch_add(&row->launches, 1) + 1))
-    begin_timing(call, row);
+    begin_timing(call, row, NULL);
 }
 
 void add_listed_time(struct list_row *row, uint64_t time_ns) {

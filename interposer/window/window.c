@@ -32,6 +32,8 @@ uint32_t open_window(uint64_t call, uint64_t ordinal) {
     int closed = MODE_CLOSED;
     atomic_compare_exchange_strong(&mode, &closed, MODE_OPEN);
     write_graph_changes(); // those that came in between
+    if (selection.when.triggers != 0)
+      tell_recording(true);
   }
   return number;
 }
@@ -43,7 +45,8 @@ static uint64_t windows_at_most(void) {
 
 // A launch that is selected and has not come to its window yet needs another one.
 static bool more_windows_follow(void) {
-  return selection.every != 0 && writer_is_open() && atomic_load(&launches_finished) < windows_at_most() &&
+  return selection.every != 0 && writer_is_open() && !watching_has_ended() &&
+         atomic_load(&launches_finished) < windows_at_most() &&
          (selection.max_launches == 0 || atomic_load(&launches_recorded) < selection.max_launches);
 }
 
@@ -55,6 +58,8 @@ static void end_window(void) {
     memory_forget_touches();
     forget_host_contents();
     forget_window_timings();
+    if (selection.when.triggers != 0)
+      forget_copied_bytes();
   }
   window_is_closing = false;
   int open = MODE_OPEN;
@@ -71,8 +76,8 @@ static bool begin_closing(uint32_t number) {
   return closes;
 }
 
-// Unless it is closed already. inside_launch: the launch that is the last one has not returned yet.
-static void close_window(struct thread *thread, uint64_t call, uint32_t number, bool inside_launch) {
+// Unless it is closed already. launch: the one that is the last one, which has not returned yet; NULL: none.
+static void close_window(struct thread *thread, uint64_t call, uint32_t number, const struct call *launch) {
   if (!begin_closing(number))
     return;
   struct range_list list = {0};
@@ -82,13 +87,15 @@ static void close_window(struct thread *thread, uint64_t call, uint32_t number, 
   if (atomic_load(&captures_under_way) > 0)
     write_note(NOTE_STREAM_CAPTURE, 0, call, "memory was not read at the end of the window");
   else if (owns_gate) {
-    if (!inside_launch) // during which its thread writes nothing
+    if (launch == NULL) // during which its thread writes nothing
       look_before_end(call + 1);
     copy_contents(&list, MOMENT_AFTER, call, false);
   } else
     write_note(NOTE_MEMORY_NOT_READ, 0, call,
                "another thread waits for the device; memory was not read at the end");
   collect_timings(0);
+  if (selection.when.triggers != 0)
+    judge_window(launch, call);
   describe_perturbation();
   uint64_t launches = atomic_load(&launches_recorded);
   write_note(NOTE_WINDOW_CLOSE, 0, call, launches == 1 ? "%lu launch" : "%lu launches", launches);
@@ -106,9 +113,11 @@ void finish_selection(void) {
     return;
   }
   if (current_mode() == MODE_OPEN)
-    close_window(current_thread(), last_call_number(), atomic_load(&window_number), false);
+    close_window(current_thread(), last_call_number(), atomic_load(&window_number), NULL);
   else
     describe_perturbation();
+  if (selection.when.triggers != 0)
+    end_watching();
   if (!atomic_load(&any_window) && writer_is_open())
     write_note(NOTE_NO_WINDOW, 0, 0, "%lu launches matched", atomic_load(&perturbation.launches_matched));
 }
@@ -133,8 +142,10 @@ void select_launch(struct call *call) {
       (selection.source != NULL && !call->is_from_source))
     return;
   uint64_t first = atomic_fetch_add(&perturbation.launches_matched, count) + 1, opens = 0;
+  call->ordinal = first;
+  bool wanted = selection.when.triggers != 0 && launch_is_wanted(call);
   for (uint64_t ordinal = first; ordinal < first + count; ordinal++)
-    if (ordinal_is_selected(ordinal)) {
+    if (selection.when.triggers != 0 ? wanted : ordinal_is_selected(ordinal)) {
       call->selected_launches++;
       opens = opens == 0 ? ordinal : opens;
     }
@@ -178,17 +189,17 @@ void finish_launch(struct call *call) {
     // The launches of other threads that had entered the driver by then belong to this window; another
     // thread's window may be open when they have left. A window whose launch was not recorded is closed, too.
     if (call->selected && call->number != 0)
-      close_window(call->thread, call->number, call->window, true);
+      close_window(call->thread, call->number, call->window, call);
     else if (call->selected && call->opened != 0)
-      close_window(call->thread, last_call_number(), call->opened, true);
+      close_window(call->thread, last_call_number(), call->opened, call);
     int closed = MODE_CLOSED;
-    if (finished >= windows_at_most())
+    if (finished >= windows_at_most() || watching_has_ended())
       atomic_compare_exchange_strong(&mode, &closed, MODE_DONE);
     return;
   }
   if ((call->selected && finished >= selection.last_launch - selection.first_launch + 1) ||
       (selection.max_launches != 0 && recorded >= selection.max_launches))
-    close_window(call->thread, call->number, atomic_load(&window_number), true);
+    close_window(call->thread, call->number, atomic_load(&window_number), call);
 }
 
 // ---- windows that are ranges --------------------------------------------------------------------
@@ -214,5 +225,5 @@ void end_selected_range(void) {
   if (!count_range_end() || !selection.whole_range)
     return;
   UNSEEN;
-  close_window(unseen, last_call_number(), atomic_load(&window_number), false);
+  close_window(unseen, last_call_number(), atomic_load(&window_number), NULL);
 }

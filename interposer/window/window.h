@@ -26,10 +26,24 @@ void list_launches_of(struct call *call);
 struct list_row;
 void add_listed_time(struct list_row *row, uint64_t time_ns);
 
+// ---- what is watched for (window/triggers.c) ----------------------------------------------------
+
+bool launch_is_wanted(struct call *call); // by a trigger, now
+void watch_time(struct call *call);       // of a launch that no window holds
+struct watched_row;
+void launch_took(struct watched_row *row, uint64_t ordinal, uint64_t time_ns);
+// Before the window is closed: whether it is kept. launch: the one that it ends with; NULL: the process ends.
+void judge_window(const struct call *launch, uint64_t call);
+bool watching_has_ended(void);
+void begin_watching(void); // when the process has been described
+void end_watching(void);   // before the process ends
+
 // ---- GPU times in the application ---------------------------------------------------------------
 
-bool is_timed_in_window(void); // the next launch of the window
-void begin_timing(struct call *call, struct list_row *row);
+bool is_timed_in_window(void);                        // the next launch of the window
+struct watched_row *row_of_launch(struct call *call); // NULL: times are not watched
+// row, watched: who takes the time; neither: it is written.
+void begin_timing(struct call *call, struct list_row *row, struct watched_row *watched);
 void launch_was_timed(struct call *call, int result);
 void collect_timings(uint64_t context); // of a context that is about to end; 0: of those that have ended
 void forget_window_timings(void);       // the next window's launches are its first ones again

@@ -188,6 +188,33 @@ class NoteCode(enum.IntEnum):
     REDACTED = 22  # by `replay redact`: the text says what was taken out, and whose outputs are kept
     MINIMISED = 23  # by `replay minimise`: the text says whose outputs are kept
     ORIGIN_UNKNOWN = 24  # where launches came from was asked for and could not be found: the text says why
+    TRIGGER = (
+        25  # what was watched for (`--when`) happened in this window; outside of one: what was not watched
+    )
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """What `capture --when` watches for. argument: what follows the name after `=`, "" for nothing. ring: each launch
+    that matches is recorded until others have pushed it out, so that the one that went wrong is there."""
+
+    name: str
+    argument: str
+    ring: bool
+    meaning: str
+
+
+# In this order they are bits: for the shim, the command line and docs/triggers.md.
+TRIGGERS = (
+    Trigger("error", "", True, "a launch that the driver refuses, or an error that no context survives"),
+    Trigger("nan", "", True, "a launch that leaves a NaN or an infinity where none of its memory held one"),
+    Trigger("hang", "TIME", True, "a launch that has not ended after so long"),
+    Trigger("assert", "", True, "an assertion that fails in a kernel (CUDA_ERROR_ASSERT)"),
+    Trigger("crash", "", True, "the application is ended by a signal"),
+    Trigger("slower", "Nx", False, "a launch N times as long as the median of its kernel and geometry"),
+    Trigger("time", "TIME", False, "a launch that takes longer"),
+    Trigger("signal", "NAME", False, "the signal USR1 or USR2; without NAME, `replay trigger PID` alone"),
+)
 
 
 # Environment of the application under capture: written by `replay capture`, read by the shim.
@@ -205,6 +232,11 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_MEMORY": "reachable, params or live",
     "REPLAY_CAPTURE_MAX_BYTES": "contents copied at most, in bytes; 0: no limit",
     "REPLAY_CAPTURE_MAX_LAUNCHES": "launches recorded at most; 0: no limit",
+    "REPLAY_CAPTURE_WHEN": "NAME or NAME=NUMBER of TRIGGERS, with commas: thousandths, ns, or the signal's number",
+    "REPLAY_CAPTURE_RING": "launches that are kept until it is known whether they went wrong; 0: the next are recorded",
+    "REPLAY_CAPTURE_RING_BYTES": "contents of one of them at most; 0: no limit",
+    "REPLAY_CAPTURE_MAX_SNAPSHOTS": "how often a trigger may come",
+    "REPLAY_CAPTURE_EVERY": "ns from one time to the next, at least",
     "REPLAY_CAPTURE_HOME": "the home folder, which paths are written with as ~; absent: paths are written whole",
     "REPLAY_CAPTURE_KEEP_COMMAND_LINE": "1: the command line of each process is written, secrets and all",
     "REPLAY_CAPTURE_REAL_DRIVER": "path of the real libcuda.so.1; absent: what the loader finds",

@@ -26,6 +26,7 @@ from replay.run.parent import RunOptions, run_snapshot
 from replay.variants.assemblers.wheels import CacheError
 from replay.variants.images import kept_data
 from replay.variants.model import parse
+from replay.variants.planned import NotExecutable, Plan, plan_of
 
 COMMAND_VARIABLE = "REPLAY_CANDIDATE"
 
@@ -42,6 +43,8 @@ class ReplayLaboratory:
     runs: int = 0
     made_of: dict[int, list[ComparedKernel]] = field(default_factory=dict)
     results: dict[int, RunResult] = field(default_factory=dict)
+    facts: dict[int, VariantFacts] = field(default_factory=dict)
+    plan: Callable[..., Plan] = plan_of  # `KeptPlans` where each is replayed many times
 
     def identity(self, candidate: int) -> str:
         """The images that the candidate loads, where it builds any."""
@@ -50,6 +53,7 @@ class ReplayLaboratory:
             facts = self._built(options)
         if facts is None or not facts.images:
             return ""
+        self.facts[candidate] = facts
         self.made_of[candidate] = kernels = kernels_of(facts)
         # Two compilers may write the same machine code into different files. With another number of registers the same
         # code runs with another number of warps.
@@ -63,6 +67,12 @@ class ReplayLaboratory:
         rest = [*facts.jit, *facts.geometry, options.driver or ""]
         return " ".join([*sorted(images), *rest, *map("=".join, options.variant.environment)])
 
+    def code_of(self, candidate: int) -> list[str]:
+        """Digests of the machine code or PTX of what was built, "" where one is not known."""
+        facts = self.facts.get(candidate)
+        made = self.made_of.get(candidate, [])
+        return [] if facts is None else [item.code or _ptx_code(facts, item) for item in made]
+
     def look_into(self, candidate: int) -> None:
         """Have what the kernels of a candidate are made of, where that can be known."""
         if candidate not in self.made_of:
@@ -74,13 +84,13 @@ class ReplayLaboratory:
         from replay.drivers import find_driver
         from replay.snapshot.container import SnapshotReader
         from replay.snapshot.windows import choose_window
-        from replay.variants.planned import NotExecutable, plan_of
 
         driver = find_driver(options.driver)
         try:
             with SnapshotReader(self.snapshot) as reader:
                 choose_window(reader, options.window)
-                return plan_of(options.variant, reader, driver, options.device, self.say).facts
+                how = driver, options.device, self.say, options.untrusted
+                return self.plan(options.variant, reader, *how).facts
         except NotExecutable as error:
             return error.facts
 
@@ -121,17 +131,22 @@ class ReplayLaboratory:
         self.runs += 1
         options = self._options(candidate)
         options = dataclasses.replace(options, environment={**own_noise(self.runs), **options.environment})
-        return run_snapshot(self.snapshot, options, self.say)
+        return run_snapshot(self.snapshot, options, self.say, plan_of=self.plan)
 
 
 def _ptx_code(facts: VariantFacts, kernel: ComparedKernel) -> str:
     """Of a kernel in PTX its instructions, without numbers of lines and comments; "" where others are called."""
     kept = next((item for item in facts.kept if item.digest == kernel.image), None)
     data = kept_data(kept) if kept is not None else None
-    if data is None or identify(data) != "ptx":
+    return "" if data is None else ptx_code(data, kernel.name)
+
+
+def ptx_code(data: bytes, kernel: str) -> str:
+    """A digest of the instructions of a kernel of PTX; "" where it calls others, or the image is something else."""
+    if identify(data) != "ptx":
         return ""
     found = read_ptx(data)
-    names = [name for name in found.kernels if demangle(name) == kernel.name]
+    names = [name for name in found.kernels if demangle(name) == kernel]
     lines = [str(line) for line in ptx_lines(data, names[0])] if len(names) == 1 else []
     if not lines or any("call" in line.split() or line.startswith("call") for line in lines):
         return ""
@@ -154,8 +169,6 @@ def _skipping() -> Iterator[None]:
 
 
 def _skipped(error: ReplayError) -> SkippedError:
-    from replay.variants.planned import NotExecutable
-
     if isinstance(error, NotExecutable):
         return CannotRunError(
             error.what,

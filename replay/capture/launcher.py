@@ -149,6 +149,9 @@ def run_application(
         "keep_command_line": keep_command_line,
         "selection": str(selection) if keep_command_line else private_line(str(selection)),
         "each": selection.every > 0,
+        "when": [] if selection.watching is None else [*selection.watching.triggers],
+        "ring": 0 if selection.watching is None else selection.watching.ring,
+        "max_snapshots": 0 if selection.watching is None else selection.watching.maximum_snapshots,
         "driver": {
             "name": paths.short(driver.name),
             "library": paths.short(str(driver.library)),

@@ -11,6 +11,7 @@ import re
 import shlex
 from typing import Literal
 
+from replay.capture.triggers import Watching, parse_watching
 from replay.errors import UsageError
 from replay.records import dataclass
 from replay.text import parse_size
@@ -33,6 +34,7 @@ class Selection:
     every: a window of its own for every so-manieth of these launches; 0: one window from the first to the last.
     torch_blocks: PyTorch tells its blocks. python_stacks: the Python frames of each recorded launch are kept.
     source: only launches with a Python frame there: FILE, FILE:LINE or FILE:FIRST-LAST.
+    watching: only launches that go wrong; the others say among which.
     kernel: "" matches every kernel. maximum_bytes, maximum_launches: 0 for no limit.
     """
 
@@ -51,6 +53,7 @@ class Selection:
     torch_blocks: bool = False
     python_stacks: bool = False
     source: str = ""
+    watching: Watching | None = None
 
     def environment(self) -> dict[str, str]:
         """The variables that tell the interposer; see vocabulary.CAPTURE_ENVIRONMENT."""
@@ -73,6 +76,8 @@ class Selection:
                 variables["REPLAY_CAPTURE_EACH"] = str(self.every)
             if self.kernel:
                 variables["REPLAY_CAPTURE_KERNEL"] = self.kernel
+        if self.watching is not None:
+            variables |= self.watching.environment()
         if self.maximum_bytes:
             variables["REPLAY_CAPTURE_MAX_BYTES"] = str(self.maximum_bytes)
         if self.maximum_launches:
@@ -88,8 +93,11 @@ class Selection:
             if self.kernel:
                 words += ["--kernel", self.kernel]
             words += ["--source", shlex.quote(self.source)] if self.source else []
-            words += ["--launch", self._launches()]
-            words += ["--each"] if self.every == 1 else []
+            if self.watching is not None:
+                words += [str(self.watching)]
+            else:
+                words += ["--launch", self._launches()]
+                words += ["--each"] if self.every == 1 else []
         if self.memory != "reachable":
             words += ["--memory", self.memory]
         if self.maximum_bytes:
@@ -121,12 +129,26 @@ def parse_selection(
     torch_blocks: bool = False,
     python_stacks: bool = False,
     source: str | None = None,
+    when: str | None = None,
+    ring: str | None = None,
+    maximum_snapshots: int | None = None,
+    interval: str | None = None,
 ) -> Selection:
     """The selection that a command line asks for. Without `--launch` it is the first matching launch, or as many of
     them as `--max-launches` allows; of a range without `--kernel` and `--launch` it is everything.
 
     Raises UsageError.
     """
+    watching = None
+    if when is not None:
+        watching = parse_watching(when, ring, maximum_snapshots, interval)
+        if everything or launch is not None or each or maximum_launches is not None:
+            raise UsageError(
+                "--when chooses the launches", next="leave out --launch, --each, --all and --max-launches"
+            )
+        each = True
+    elif ring is not None or maximum_snapshots is not None or interval is not None:
+        raise UsageError("--ring, --max-snapshots and --every belong to --when", next="add --when error")
     if source is not None:
         source = _parse_source(source)
         if everything:
@@ -175,6 +197,7 @@ def parse_selection(
         torch_blocks=torch_blocks,
         python_stacks=python_stacks,
         source=source or "",
+        watching=watching,
     )
 
 

@@ -29,7 +29,7 @@ from replay.pack.process import ENDED_WHILE_COPYING
 from replay.records import dataclass
 from replay.snapshot.own import remember
 from replay.store.taking import Taken
-from replay.text import size
+from replay.text import number, size
 
 SUFFIX = ".rsnap"
 _NO_ROOM = "make room there, or choose another folder with -o"
@@ -196,6 +196,9 @@ def explain_absence(
             f"cuInit failed in {program} with {name} ({packed.init_failure}), so it launched nothing",
             "`replay doctor` says what is wrong with driver and device; `--driver emulator` captures without a GPU",
         )
+    if "--when" in selection.split() and packed.used_cuda:
+        watched = number(packed.matched_launches, "launch was watched", "launches were watched")
+        return f"nothing went wrong: {watched}", "run it longer, or watch for more: `replay capture --help`"
     if packed.problems:
         ended = packed.problems[0] == ENDED_WHILE_COPYING
         return packed.problems[0], "capture again" + (", and let the application run on" if ended else "")

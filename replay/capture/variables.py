@@ -5,8 +5,10 @@ image is; the answer is the names of its variables. A file that holds an image i
 `pack` can read it even if the application deletes it.
 
 Question: `magic "RCAPVARS" | u32 version 1 | u32 storage | u32 architecture (90 for 9.0, 0 unknown) | u32 data_bytes |
-u64 offset | u64 length | u32 check | u32 zero`, then `data_bytes` bytes: the image itself (INLINE), the name of the
-blobs file (BLOB), or the reference to a file as FORMAT.md has it (FILE). Answer: `u32 state | u32 bytes`, then the
+u64 offset | u64 length | u32 check | u32 kernel_bytes`, then `data_bytes` bytes: the image itself (INLINE), the name of
+the blobs file (BLOB), or the reference to a file as FORMAT.md has it (FILE). Then the name of a kernel, if it is asked
+for that: the answer is `OFFSET TYPE` for each pointer in its parameters that leads to floating-point numbers of a type
+that its PTX tells, 0 to 3 for f16, bf16, f32 and f64. Answer: `u32 state | u32 bytes`, then the
 names, each with its NUL. State 0: here they are; 1: the image cannot be read from there; 2: it says nothing. One
 question for each connection.
 """
@@ -22,10 +24,12 @@ from pathlib import Path
 
 from replay.api.vocabulary import VARIABLES_SOCKET, Storage
 from replay.errors import ImageError, ReplayError
-from replay.images import variable_names
+from replay.images import usable_modules, variable_names
+from replay.images.ptx_body import kernel_body
+from replay.images.ptx_types import types_of
 from replay.raw.attachments import file_attachment, keep_file, read_from_file
 
-_QUESTION = struct.Struct("<8sIIIIQQI4x")
+_QUESTION = struct.Struct("<8sIIIIQQII")
 _ANSWER = struct.Struct("<II")
 _MAGIC, _VERSION = b"RCAPVARS", 1
 _ANSWERED, _GONE, _SAYS_NOTHING = 0, 1, 2
@@ -33,6 +37,8 @@ _TIMEOUT_S = 30.0  # for the rest of a question that has begun
 MAXIMUM_DATA_BYTES = 1 << 20
 MAXIMUM_IMAGE_BYTES = 1 << 30
 MAXIMUM_ANSWER_BYTES = 4 << 20
+MAXIMUM_NAME_BYTES = 1 << 16
+_FLOATS = ("f16", "bf16", "f32", "f64")
 
 
 class VariableService:
@@ -85,17 +91,21 @@ class VariableService:
 
     def _answer(self, connection: socket.socket) -> None:
         fields = _QUESTION.unpack(_receive(connection, _QUESTION.size))
-        magic, version, storage, architecture, data_bytes, offset, length, check = fields
+        magic, version, storage, architecture, data_bytes, offset, length, check, kernel_bytes = fields
         if magic != _MAGIC or version != _VERSION or data_bytes > MAXIMUM_DATA_BYTES:
             return
+        if kernel_bytes > MAXIMUM_NAME_BYTES:
+            return
         data = _receive(connection, data_bytes)
+        kernel = _receive(connection, kernel_bytes).decode("latin-1")
         try:
             image = self._image(storage, data, offset, length, check)
         except (ReplayError, OSError, ValueError, struct.error):
             connection.sendall(_ANSWER.pack(_GONE, 0))
             return
         try:
-            names = variable_names(image, architecture or None)
+            sm = architecture or None
+            names = _element_types(image, kernel, sm) if kernel else variable_names(image, sm)
         except ImageError:
             connection.sendall(_ANSWER.pack(_SAYS_NOTHING, 0))
             return
@@ -119,6 +129,19 @@ class VariableService:
             raise OSError(f"no place of an image: {name!r}")
         with open(self._raw / name, "rb") as file:
             return os.pread(file.fileno(), length, offset)
+
+
+def _element_types(image: bytes, kernel: str, sm: int | None) -> list[str]:
+    """`OFFSET TYPE` of pointers among the parameters of a kernel. Raises ImageError."""
+    for kind, contents in usable_modules(image, sm):
+        body = kernel_body(contents, kernel) if kind == "ptx" else None
+        if body is not None:
+            return [
+                f"{offset} {_FLOATS.index(type_)}"
+                for offset, type_ in types_of(body).items()
+                if type_ in _FLOATS
+            ]
+    return []
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

@@ -49,6 +49,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Decide": {
         "compare": "Say whether one snapshot or variant is slower than another.",
         "evaluate": "Judge a candidate for a captured kernel: correct, faster, and what to do next.",
+        "tune": "Find the best of several configurations of a Triton kernel, on captured inputs.",
         "bisect": "Find the first of several compilers, drivers or images that is slower.",
         "check": "Replay a folder of snapshots and compare them with a baseline.",
         "fleet": "Compare variants over a corpus every night, on many devices.",

@@ -11,7 +11,7 @@ from replay.report.streams import output
 # Options with which another worker is needed, or none
 _OTHER = {
     "-h", "--help", "--profile", "--trust", "--untrusted", "--vary-inputs", "--swap", "--ptxas", "--tileiras",
-    "--triton", "--num-warps", "--num-stages", "--jit", "--grid", "--block", "--shared",
+    "--triton", "--num-warps", "--num-stages", "--constant", "--llvm-options", "--jit", "--grid", "--block", "--shared",
 }  # fmt: skip
 
 

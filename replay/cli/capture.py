@@ -31,6 +31,7 @@ OPTIONS = {
         "maximum_launches",
         "listing",
     ),
+    "When something goes wrong": ("when", "ring", "maximum_snapshots", "interval"),
     "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images"),
     "Where it is from": ("python_stacks", "with_ir"),
     "Output": ("output", "external", "least", "weights", "keep_raw", "keep_command_line", "json", "quiet"),
@@ -94,6 +95,31 @@ def capture(
     maximum_launches: Annotated[
         int | None, option("N", "End after N launches.", "--max-launches", show_default="no limit")
     ] = None,
+    when: Annotated[
+        str | None,
+        option(
+            "TRIGGER[,TRIGGER]",
+            "Only launches that go wrong: error, nan, hang=30s, assert, crash, slower=2x, time=5ms, signal=USR1; "
+            "several with a comma or `or`.",
+            "--when",
+            show_default="nothing is watched for",
+        ),
+    ] = None,
+    ring: Annotated[
+        str | None,
+        option(
+            "N|SIZE",
+            "Keep this many launches up to the one that went wrong, each with at most SIZE.",
+            "--ring",
+            show_default="1 where a trigger needs it",
+        ),
+    ] = None,
+    maximum_snapshots: Annotated[
+        int | None, option("N", "End watching after N of them.", "--max-snapshots", show_default="1")
+    ] = None,
+    interval: Annotated[
+        str | None, option("TIME", "At most one snapshot in this time.", "--every", show_default="any")
+    ] = None,
     driver: Annotated[str | None, driver_option("The driver that the application gets.")] = None,
     output: Annotated[
         Path | None, option("OUT.rsnap", "The snapshot to write.", "-o", "--output", show_default="APP.rsnap")
@@ -151,7 +177,9 @@ def capture(
     from replay.report.streams.progress import GrowthLines, Progress
     from replay.results.documents import CAPTURE
 
-    if listing and (everything or each or launch is not None or output is not None or keep_raw):
+    if listing and (
+        everything or each or when is not None or launch is not None or output is not None or keep_raw
+    ):
         from replay.errors import UsageError
 
         raise UsageError(
@@ -170,6 +198,10 @@ def capture(
         torch_blocks=torch_blocks,
         python_stacks=python_stacks,
         source=source,
+        when=when,
+        ring=ring,
+        maximum_snapshots=maximum_snapshots,
+        interval=interval,
     )
     chosen = find_driver(driver)
     if chosen.reason and not quiet:

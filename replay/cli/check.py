@@ -26,7 +26,7 @@ from replay.cli.common import (
     flag,
     option,
 )
-from replay.cli.steps import BISECT, ON
+from replay.cli.steps import BISECT, LOCAL, ON
 
 if TYPE_CHECKING:
     from replay.library.steps import Search
@@ -68,11 +68,13 @@ def check(
         bool, flag("--github", "Print annotations, and add to the summary of a GitHub job.")
     ] = False,
     bisect: Annotated[str, BISECT] = "",
-    on: Annotated[str, ON] = "local",
+    on: Annotated[str, ON] = "",
     matrix: Annotated[
         Path | None, option("FILE.toml", "Kinds of devices to search on.", show_default="this machine")
     ] = None,
-    results: Annotated[Path, option("DIR", "Where the search keeps what it found.")] = Path("fleet"),
+    results: Annotated[
+        Path | None, option("DIR", "Where the search keeps what it found.", show_default="fleet")
+    ] = None,
     budget: Annotated[
         str, option("TIME", "No snapshot and no search is begun after this: 90s, 5m, 1h.")
     ] = "",
@@ -95,7 +97,7 @@ def check(
     """
     from replay.beside import SHARED, require_place
     from replay.cli.common import reproduction, seconds
-    from replay.errors import ExitCode
+    from replay.errors import ExitCode, UsageError
     from replay.library.checking import check as run_check
     from replay.report.check import github_annotations, github_summary, headline, junit, render_check
     from replay.report.streams.json import print_result
@@ -108,6 +110,12 @@ def check(
     for path in (junit_file, state, output):
         if path is not None:
             require_place(path)
+    if not bisect:
+        for name, value in (("--on", on), ("--matrix", matrix), ("--results", results)):
+            if value:
+                raise UsageError(
+                    "is of a search, and none is asked for", where=name, next="add --bisect KIND=..."
+                )
     budget_s = seconds(budget, "--budget") if budget else None
     steps: list[str] = []
     with StageLine(hidden=quiet or json) as line:
@@ -115,8 +123,8 @@ def check(
         if bisect:
             from replay.library.steps import Search
 
-            search = Search(bisect, on, say=line.show, command=reproduction())
-            search.candidates()  # what is wrong with them is said before anything is replayed
+            search = Search(bisect, on or LOCAL, say=line.show, command=reproduction())
+            search.require(matrix)
         begin_s = time.monotonic()
         result = run_check(
             corpus, baseline, config=config, variant=variant, driver=driver, history=history, budget_s=budget_s,
@@ -126,7 +134,7 @@ def check(
         if search is not None:
             left_s = math.inf if budget_s is None else budget_s - (time.monotonic() - begin_s)
             search = dataclasses.replace(search, budget_s=left_s)
-            result, steps = _search(search, result, corpus, matrix, results, driver, quick)
+            result, steps = _search(search, result, corpus, matrix, results or Path("fleet"), driver, quick)
     if output is not None:
         write_document(output, CHECK, result)
     if junit_file is not None:

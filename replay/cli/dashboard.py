@@ -38,11 +38,11 @@ def dashboard(
     from replay.results.store import write_whole
     from replay.text import number
 
-    every = nights(results)
+    every, left_out = nights(results)
     count = 0
     with StageLine(hidden=quiet) as line:
         line.show("reading results")
-        found = verdicts(every[-1], every[-2] if len(every) > 1 else None)
+        found = verdicts(every[-1], every[-2] if len(every) > 1 else None, left_out)
         site = files_of(found, look(results), courses(every[-1].folder.parent, found.devices))
         extra = [("fleet.parquet", fleet_parquet(found))] if parquet else []
         for name, contents in chain(extra, ((name, text.encode()) for name, text in site)):

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from replay.cli.common import DocumentFile, Json, Quiet, Verbose, flag, option
-from replay.cli.steps import BISECT, ON
+from replay.cli.steps import BISECT, LOCAL, ON
 
 if TYPE_CHECKING:
     from replay.fleet.night import Night
     from replay.fleet.verdicts import Standing
     from replay.library.steps import Search
+    from replay.results.fleet import FleetProblem
 
 EXAMPLES = (
     "replay fleet run corpus --matrix night.toml --results results",
@@ -60,7 +61,7 @@ def fleet(
     ] = None,
     matrix: Annotated[Path | None, option("FILE.toml", "What is compared with what, and where.")] = None,
     results: Annotated[Path, option("DIR", "Where all results go, of every night.")] = Path("fleet"),
-    on: Annotated[str, ON] = "local",
+    on: Annotated[str, ON] = LOCAL,
     night: Annotated[
         str, option("NAME", "Which night.", show_default="the one that has not ended, else a new one")
     ] = "",
@@ -98,13 +99,14 @@ def fleet(
         return _work(place, kind, slot, node)
     from replay.fleet.planning import nights
 
-    found = [item for item in nights(place) if not night or item.folder.name == night]
+    every, left_out = nights(place)
+    found = [item for item in every if not night or item.folder.name == night]
     if not found:
         from replay.errors import UsageError
 
         raise UsageError(f"has no night {night!r}", where=place)
     if action is Action.status:
-        return _status(found, follow, outputs)
+        return _status(found, left_out, follow, outputs)
     return _change(action, found[-1], names or [], quiet or json)
 
 
@@ -148,7 +150,7 @@ def _run(
         from replay.library.steps import Search
 
         search = Search(bisect, on, budget_s, command=reproduction())
-        search.candidates()  # what is wrong with them is said before anything is replayed
+        search.require()
     workers = engine(on)
     with StageLine(hidden=outputs.json or outputs.quiet) as line:
         line.show("looking at the corpus")
@@ -161,9 +163,9 @@ def _run(
         if search is not None:
             more, steps = _search(dataclasses.replace(search, say=line.show), results, night)
             troubles += more
-    every = nights(results)
+    every, left_out = nights(results)
     place = next(at for at, item in enumerate(every) if item.folder == night.folder)
-    return _tell(every[: place + 1], outputs, troubles, steps)
+    return _tell(every[: place + 1], left_out, outputs, troubles, steps)
 
 
 def _search(search: Search, results: Path, night: Night) -> tuple[list[str], list[str]]:
@@ -191,7 +193,7 @@ def _work(folder: Path, kind: str, slot: int, node: str) -> int:
     return 0
 
 
-def _status(found: Sequence[Night], follow: bool, outputs: _Outputs) -> int:
+def _status(found: Sequence[Night], left_out: Sequence[FleetProblem], follow: bool, outputs: _Outputs) -> int:
     import time
 
     from replay.fleet.verdicts import is_over, status
@@ -208,11 +210,17 @@ def _status(found: Sequence[Night], follow: bool, outputs: _Outputs) -> int:
             return 0
         put(render_status(now, Screen.of_stdout()) + "\n")
         time.sleep(2)
-    return _tell(found, outputs, [], [])
+    return _tell(found, left_out, outputs, [], [])
 
 
-def _tell(found: Sequence[Night], outputs: _Outputs, troubles: list[str], steps: list[str]) -> int:
-    """What the last of these nights found. steps: what is printed of searches."""
+def _tell(
+    found: Sequence[Night],
+    left_out: Sequence[FleetProblem],
+    outputs: _Outputs,
+    troubles: list[str],
+    steps: list[str],
+) -> int:
+    """What the last of these nights found. left_out: nights that cannot be read. steps: what is printed of searches."""
     from replay.beside import SHARED
     from replay.errors import ExitCode
     from replay.fleet.verdicts import verdicts
@@ -223,7 +231,7 @@ def _tell(found: Sequence[Night], outputs: _Outputs, troubles: list[str], steps:
     from replay.results.json import write_document
     from replay.results.store import write_whole
 
-    told = verdicts(found[-1], found[-2] if len(found) > 1 else None)
+    told = verdicts(found[-1], found[-2] if len(found) > 1 else None, left_out)
     told = dataclasses.replace(told, notes=[*troubles, *told.notes])
     if outputs.document is not None:
         write_document(outputs.document, FLEET, told)

@@ -38,7 +38,10 @@ OPTIONS = {
         "samples", "quick", "rigorous", "timing", "caches", "serialize", "profile", "sanitizer", "counters",
         "expand_graphs",
     ),
-    "Variants": ("swap", "ptxas", "tileiras", "triton", "num_warps", "num_stages", "jit", "grid", "block", "shared"),
+    "Variants": (
+        "swap", "ptxas", "tileiras", "triton", "num_warps", "num_stages", "constant", "llvm_options", "jit", "grid",
+        "block", "shared",
+    ),
     "Placement": (
         "driver", "device", "window", "relocate", "placement", "memory_limit", "timeout", "trust",
     ),
@@ -154,6 +157,16 @@ def run(
     ] = "",
     num_warps: Annotated[int, option("N", "With so many warps a block.", "--num-warps", min=0)] = 0,
     num_stages: Annotated[int, option("N", "With so many stages of loops.", "--num-stages", min=0)] = 0,
+    constant: Annotated[
+        list[str] | None,
+        option(
+            "NAME=VALUE",
+            "A tl.constexpr of a swapped .py, or an option of Triton, as maxnreg=64. May be repeated.",
+        ),
+    ] = None,
+    llvm_options: Annotated[
+        str, option("TEXT", "With these options of the LLVM in Triton, as -disable-lsr.", "--llvm-options")
+    ] = "",
     jit: Annotated[
         list[str] | None,
         option("OPTION=VALUE,...", "Options of the driver's PTX compiler, as opt-level=2,lineinfo."),
@@ -208,7 +221,7 @@ def run(
         tolerance=tolerance, save_outputs=save_outputs, save_all=save_all, logs=logs, window=window,
         memory_limit_bytes=None if memory_limit is None else parse_size(memory_limit, "--memory-limit"),
         swap=swap or (), ptxas=ptxas, tileiras=tileiras, triton=triton, num_warps=num_warps, num_stages=num_stages,
-        jit=jit or (), grid=grid or (), block=block or (),
+        constant=constant or (), llvm_options=llvm_options, jit=jit or (), grid=grid or (), block=block or (),
         shared=shared or (),
     )  # fmt: skip
     if sanitizer:

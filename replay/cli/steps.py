@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from replay.results.fleet import FleetCase
 
 BISECT = option("KIND=...", "Search for the first bad of these, for each confirmed step; as `bisect --over`.")
-ON = option("local|slurm|ray|k8s", "Who starts the workers.")
+LOCAL = "local"
+ON = option("local|slurm|ray|k8s", "Who starts the workers.", show_default=LOCAL)
 
 
 def write_steps(folder: Path, caused: Sequence[Caused], cases: Mapping[str, FleetCase]) -> list[str]:

@@ -36,7 +36,7 @@ def bounds(
         error = differences.std(axis=-1, ddof=1) / math.sqrt(count)
         half = two_sided_quantile(probability, count - 1) * error
         return mean, mean - half, mean + half
-    left, right = numpy.triu_indices(count)
+    left, right = _pairs(count)
     averages = (differences[..., left] + differences[..., right]) / 2
     last = averages.shape[-1] - 1
     outside = averages_outside(count, probability)
@@ -50,13 +50,18 @@ def bounds(
 
 def probability_of_signs(differences: numpy.ndarray) -> float:
     """Two-sided probability of such signed ranks of one row where every sign is a toss. Zeros speak against it."""
-    import numpy
-
-    left, right = numpy.triu_indices(len(differences))
+    left, right = _pairs(len(differences))
     averages = differences[left] + differences[right]
     against = min(int((averages <= 0).sum()), int((averages >= 0).sum()))
     ways = _ways(len(differences))
     return float(min(1.0, 2 * sum(ways[: against + 1]) / sum(ways)))
+
+
+@lru_cache(maxsize=64)
+def _pairs(count: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    import numpy
+
+    return numpy.triu_indices(count)
 
 
 @lru_cache(maxsize=256)

@@ -21,8 +21,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,6 +54,7 @@ MAXIMUM_PLAN_BYTES = 1 << 30
 MAXIMUM_UNIT_BYTES = 16 << 20
 FOLDERS = ("units", "results", "attempts", "again", "devices", "excluded", "drained", "canaries")
 AGAIN = ".again"
+CLOCK_OFF_S = 60.0  # a slow file server is no wrong clock
 WORTH_CONFIRMING = frozenset({Verdict.SLOWER.value, Verdict.FASTER.value, Verdict.WRONG.value})
 DIED = "its worker ended without a word"
 _UNIT_ID = re.compile(r"[0-9a-f]{16}")
@@ -211,9 +213,18 @@ class Night:
                 except ReplayError:
                     continue
 
-    def register(self, who: Who, device: FleetDevice) -> None:
-        """It works on this night. Raises FileError."""
-        _write(self.folder / "devices" / f"{who.file}.json", device)
+    def register(self, who: Who, device: FleetDevice) -> FleetDevice:
+        """It works on this night. Returns it, with what its clock is off. Raises FileError."""
+        path = self.folder / "devices" / f"{who.file}.json"
+        _write(path, device)
+        try:
+            ahead_s = time.time() - path.stat().st_mtime  # of the file server
+        except OSError as error:
+            raise FileError.of(error, path) from None
+        if abs(ahead_s) > CLOCK_OFF_S:
+            device = replace(device, clock_s=round(ahead_s, 1))
+            _write(path, device)
+        return device
 
     def exclude(self, who: Who, device: FleetDevice) -> None:
         """Nothing more is measured on it. Raises FileError."""

@@ -21,7 +21,6 @@ from replay.inspection.pieces import require_contents
 from replay.results.fleet import PLAN_FORMAT, FleetPlan, FleetProblem, FleetUnit
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import identity
-from replay.text import now_utc
 
 MOST_UNITS = 10_000_000
 GOES_ON_S = 24 * 3600.0  # for so long a night that has not ended is the one that is meant
@@ -44,29 +43,45 @@ def begin(results: Path, corpus: Path, matrix_file: Path, *, name: str = "", con
         raise FileError.of(error, results) from None
     try:
         fcntl.flock(beginning, fcntl.LOCK_EX)  # two that begin at once agree on a night
+        os.utime(
+            beginning
+        )  # nights are in order by the clock of the file server, the one that is the same for all
+        now = datetime.datetime.fromtimestamp(os.fstat(beginning).st_mtime, datetime.timezone.utc)
         if not name:
-            name = _goes_on(results, corpus, matrix_file) or _new_name(results)
+            name = _goes_on(results, corpus, matrix_file, now) or _new_name(results, now)
         folder = results / name
         if (folder / "plan.json").exists():
             night = Night(folder)
             _require_same(night, corpus, matrix_file)
             return night
-        return begin_night(folder, make_plan(corpus, matrix, confirm), matrix_file)
+        return begin_night(folder, make_plan(corpus, matrix, confirm, now), matrix_file)
     finally:
         os.close(beginning)
 
 
-def nights(results: Path) -> list[Night]:
-    """All in a folder of results, oldest first; of a folder that is a night itself that one. Raises UsageError."""
+def nights(results: Path) -> tuple[list[Night], list[FleetProblem]]:
+    """All in a folder of results, oldest first, and why others cannot be read; of a folder that is a night itself that
+    one. Raises UsageError."""
     if (results / "plan.json").is_file():
-        return [Night(results)]
-    found = [Night(path.parent) for path in results.glob("*/plan.json")] if results.is_dir() else []
+        return [Night(results)], []
+    found: list[tuple[str, str]] = []
+    problems: list[FleetProblem] = []
+    for path in sorted(results.glob("*/plan.json")):
+        try:
+            found.append(
+                (Night(path.parent).plan.created_utc, path.parent.name)
+            )  # plans are large, and not kept
+        except ReplayError as error:
+            problems.append(FleetProblem(path.parent.name, f"left out: {error.what}"))
     if not found:
-        raise UsageError("holds no night of a fleet", where=results, next="`replay fleet run` begins one")
-    return sorted(found, key=lambda night: (_created(night), night.folder.name))
+        first = f" ({problems[0].where}: {problems[0].why})" if problems else ""
+        raise UsageError(
+            f"holds no night of a fleet{first}", where=results, next="`replay fleet run` begins one"
+        )
+    return [Night(results / name) for _, name in sorted(found)], problems
 
 
-def make_plan(corpus: Path, matrix: Matrix, confirm: bool) -> FleetPlan:
+def make_plan(corpus: Path, matrix: Matrix, confirm: bool, now: datetime.datetime) -> FleetPlan:
     """Raises UsageError when there is nothing to do."""
     problems: list[FleetProblem] = []
     units: dict[str, FleetUnit] = {}
@@ -101,8 +116,9 @@ def make_plan(corpus: Path, matrix: Matrix, confirm: bool) -> FleetPlan:
             require_contents(reader)
     commits = {name: _commit(folder, problems) for name, folder in matrix.repositories.items()}
     return FleetPlan(
-        PLAN_FORMAT, __version__, now_utc(), str(corpus.absolute()), confirm, list(units.values()),
-        "" if matrix.canary is None else str(matrix.canary), {k: v for k, v in commits.items() if v}, problems,
+        PLAN_FORMAT, __version__, now.isoformat(timespec="seconds"), str(corpus.absolute()), confirm,
+        list(units.values()), "" if matrix.canary is None else str(matrix.canary),
+        {k: v for k, v in commits.items() if v}, problems,
     )  # fmt: skip
 
 
@@ -116,7 +132,7 @@ def _windows(corpus: Path, problems: list[FleetProblem]) -> Iterator[tuple[str, 
     """Path in the corpus, identity, window. What cannot be read is a problem, and the rest goes on."""
     if not corpus.is_dir():
         raise UsageError("is no folder of snapshots", where=corpus)
-    files = sorted(path for path in corpus.rglob("*.rsnap") if path.is_file())
+    files = sorted(path for path in corpus.rglob("*.rsnap") if not path.is_dir())
     if not files:
         raise UsageError("holds no snapshots (.rsnap)", where=corpus)
     seen: dict[str, str] = {}
@@ -125,6 +141,8 @@ def _windows(corpus: Path, problems: list[FleetProblem]) -> Iterator[tuple[str, 
         try:
             if not name.isprintable():
                 raise FileError("its name has characters that cannot be shown", next="rename it")
+            if not file.is_file():  # a pipe would be waited for
+                raise FileError("is no file")
             with SnapshotReader(file) as reader:
                 reader.require_whole()
                 digest = identity(reader)
@@ -139,24 +157,23 @@ def _windows(corpus: Path, problems: list[FleetProblem]) -> Iterator[tuple[str, 
         yield from ((name, digest, window) for window in found)
 
 
-def _goes_on(results: Path, corpus: Path, matrix_file: Path) -> str:
+def _goes_on(results: Path, corpus: Path, matrix_file: Path, now: datetime.datetime) -> str:
     from replay.fleet.verdicts import is_over
 
     found = list(results.glob("*/plan.json"))
     if not found:
         return ""
-    night = Night(max(found, key=lambda path: path.stat().st_mtime).parent)
     try:
+        night = Night(max(found, key=lambda path: path.stat().st_mtime).parent)
         _require_same(night, corpus, matrix_file)
-        begun = datetime.datetime.fromisoformat(night.plan.created_utc)
-    except (ReplayError, ValueError):
+        age_s = (now - datetime.datetime.fromisoformat(night.plan.created_utc)).total_seconds()
+    except (ReplayError, OSError, ValueError, TypeError):
         return ""
-    age_s = (datetime.datetime.now(datetime.timezone.utc) - begun).total_seconds()
     return "" if age_s > GOES_ON_S or is_over(night) else night.folder.name
 
 
-def _new_name(results: Path) -> str:
-    name = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H%M")
+def _new_name(results: Path, now: datetime.datetime) -> str:
+    name = now.strftime("%Y-%m-%dT%H%M")
     return next(
         text
         for text in (name, *(f"{name}-{number}" for number in range(2, 1000)))
@@ -175,13 +192,6 @@ def _require_same(night: Night, corpus: Path, matrix_file: Path) -> None:
         raise UsageError(
             "is a night of another matrix", where=night.folder, next="name another one with --night"
         )
-
-
-def _created(night: Night) -> str:
-    try:
-        return night.plan.created_utc
-    except ReplayError:
-        return ""
 
 
 def _commit(folder: Path, problems: list[FleetProblem]) -> str:

@@ -16,7 +16,7 @@ from replay.errors import ReplayError
 from replay.fleet.night import DIED, WORTH_CONFIRMING, Night
 from replay.results.comparison import ComparedRow
 from replay.results.fleet import FORMAT, Fleet, FleetCase, FleetDevice, FleetMeasured, FleetProblem, FleetUnit
-from replay.text import MODELLED, cuda_version, now_utc, number, percent, some
+from replay.text import MODELLED, cuda_version, duration, now_utc, number, percent, some
 from replay.timing.statistics import quantile
 
 QUARANTINED, OPEN = "QUARANTINED", "OPEN"
@@ -77,12 +77,12 @@ def _status(night: Night, found: dict[str, FleetMeasured]) -> Fleet:
                  corpus=night.plan.corpus)  # fmt: skip
 
 
-def verdicts(night: Night, before: Night | None = None) -> Fleet:
-    """What it found, the night before it for what is not as it was then."""
+def verdicts(night: Night, before: Night | None = None, left_out: Sequence[FleetProblem] = ()) -> Fleet:
+    """What it found, the night before it for what is not as it was then. left_out: nights that cannot be read."""
     found: dict[str, FleetMeasured] = {}
     again: dict[str, FleetMeasured] = {}
     chances: dict[tuple[str, bool], float | None] = {}
-    problems = list(night.plan.problems)
+    problems = [*left_out, *night.plan.problems]
     finished = night.finished()
     for unit in night.plan.units:
         for into, is_there in zip((found, again), finished.get(unit.id, (False, False)), strict=True):
@@ -266,7 +266,12 @@ def _driver_of(night: Night, kind: str) -> int:
 
 
 def _notes(night: Night, cases: Sequence[FleetCase]) -> list[str]:
-    notes = []
+    notes = [
+        f"the clock of node {node} is {duration(abs(off_s) * 1e9)} {'ahead of' if off_s > 0 else 'behind'} that of the "
+        "file server, and so are the times of its results"
+        for node, off_s in sorted({device.node: device.clock_s for device in night.devices()}.items())
+        if off_s is not None
+    ]
     if not night.plan.canary:
         notes.append(
             "the matrix names no canary, so nothing tells a device that has become slower or faster as a whole"

@@ -180,7 +180,7 @@ class Worker:
         """Until nothing is left, or something ends it."""
         night, who = self._night, self._who
         facts = FleetDevice(who.node, who.device, self._laboratory.kind.name, self._device.name)
-        night.register(who, facts)
+        facts = night.register(who, facts)
         idle_s = 0.0
         while True:
             if self._stopping():

@@ -1,7 +1,7 @@
 """Change points of a series: where its level changed. Pure functions over numbers.
 
 Recursive best split: the place whose two sides differ most, accepted when hardly any shuffling of the same values gives
-as large a difference, then the same for both sides.
+as large a difference, or when the sides lie far apart beside how far they spread; then the same for both sides.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     import numpy
 
 LEAST_SIDE = 4  # values on each side of a change
+LEAST_RESULTS = 2 * LEAST_SIDE
 PERMUTATIONS = 1000
 CHANCE = 0.001  # of shufflings that may be as large
 MINIMUM_EFFECT = 0.01
+_CLEAR = 8.0  # standard errors between two sides that need no shuffling
 _LEAST_OF_THREE = 36  # values for three levels at once
 _MOST_CORRELATED = 0.95
 _CLIP_SIGMAS = 3.0
@@ -36,7 +38,7 @@ def change_points(times: Sequence[float], minimum_effect: float = MINIMUM_EFFECT
     """Of a series of positive times, oldest first. Deterministic: the shuffling has a fixed seed."""
     import numpy
 
-    if len(times) < 2 * LEAST_SIDE:
+    if len(times) < LEAST_RESULTS:
         return []
     logs = numpy.log(numpy.asarray(times, dtype=float))
     generator = numpy.random.default_rng(20261121)
@@ -69,7 +71,7 @@ def _best_split(logs: numpy.ndarray, minimum_effect: float, generator: numpy.ran
     import numpy
 
     count = len(logs)
-    if count < 2 * LEAST_SIDE:
+    if count < LEAST_RESULTS:
         return None
     # Deviations from the running level would be better for several steps at once; the recursion deals with those.
     middle = numpy.median(logs)
@@ -81,11 +83,26 @@ def _best_split(logs: numpy.ndarray, minimum_effect: float, generator: numpy.ran
     split = int(at[0])
     if abs(float(numpy.median(logs[split:]) - numpy.median(logs[:split]))) < numpy.log1p(minimum_effect):
         return None
+    if _is_clear(logs, split):
+        return split
     shuffled = generator.permuted(numpy.tile(clipped, (PERMUTATIONS, 1)), axis=1)
     _, scores = _strongest(shuffled)
     if float(numpy.mean(scores >= score[0] / _slowness(clipped, split))) > CHANCE:
         return None
     return split
+
+
+def _is_clear(logs: numpy.ndarray, split: int) -> bool:
+    """Whether the sides have no value in common and their means are far apart, whatever their number: of ten values a
+    shuffling that parts them as well is too frequent for `CHANCE`."""
+    import numpy
+
+    left, right = logs[:split], logs[split:]
+    if left.max() >= right.min() and right.max() >= left.min():
+        return False
+    squares = float(((left - left.mean()) ** 2).sum() + ((right - right.mean()) ** 2).sum())
+    error = numpy.sqrt(squares / (len(logs) - 2) * (1 / len(left) + 1 / len(right)))
+    return bool(abs(left.mean() - right.mean()) >= _CLEAR * _slowness(logs, split) * error)
 
 
 def _slowness(values: numpy.ndarray, split: int) -> float:

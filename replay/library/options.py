@@ -26,7 +26,8 @@ Shape = int | tuple[int, ...] | str
 
 class VariantChoices(TypedDict, total=False):
     """What is changed from the application. swap: kernel -> file with another one, or texts as after `--swap`. ptxas,
-    tileiras, triton: a version or a path. num_warps, num_stages: that Triton is asked for. jit: option -> value. grid,
+    tileiras, triton: a version or a path. num_warps, num_stages: that Triton is asked for. constant: of the kernel,
+    name -> value. llvm_options: of Triton's LLVM. jit: option -> value. grid,
     block: numbers, or kernel -> numbers. shared: bytes of dynamic shared memory, or kernel -> bytes. env: variables of
     the process that replays."""
 
@@ -36,6 +37,8 @@ class VariantChoices(TypedDict, total=False):
     triton: str
     num_warps: int
     num_stages: int
+    constant: Mapping[str, object] | Iterable[str] | str
+    llvm_options: str
     jit: Mapping[str, object] | Iterable[str] | str
     grid: Mapping[str, Shape] | Iterable[str] | Shape
     block: Mapping[str, Shape] | Iterable[str] | Shape
@@ -94,7 +97,7 @@ SIDE_NAMES = (*VARIANT_NAMES, *("driver", "device"))
 _OPTIONAL = type(None)
 _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("driver",), (str, _OPTIONAL)),
-    **dict.fromkeys(("tolerance", "caches", "triton", *Variant.ASSEMBLERS), (str,)),
+    **dict.fromkeys(("tolerance", "caches", "triton", "llvm_options", *Variant.ASSEMBLERS), (str,)),
     **dict.fromkeys(("samples", "memory_limit_bytes", "window", "vary_inputs"), (int, _OPTIONAL)),
     **dict.fromkeys(("device", "num_warps", "num_stages"), (int,)),
     "timeout_s": (int, float),
@@ -212,6 +215,8 @@ def variant_of(given: Side) -> Variant:
         triton=given.get("triton", ""),
         num_warps=given.get("num_warps", 0),
         num_stages=given.get("num_stages", 0),
+        constant=_texts(given.get("constant")),
+        llvm_options=given.get("llvm_options", ""),
         jit=_texts(given.get("jit")),
         grid=_texts(given.get("grid")),
         block=_texts(given.get("block")),

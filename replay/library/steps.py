@@ -11,7 +11,7 @@ from pathlib import Path
 
 from replay.bisect.candidates import Candidate, candidates
 from replay.errors import UsageError
-from replay.fleet.engines import engine
+from replay.fleet.engines import engine, require_name
 from replay.fleet.matrix import read_matrix
 from replay.fleet.night import Night
 from replay.fleet.searching import FOLDER, Hunt, run_searches
@@ -36,6 +36,13 @@ class Search:
     budget_s: float = math.inf
     say: Callable[[str], None] = lambda text: None
     command: Sequence[str] = ()
+
+    def require(self, matrix: Path | None = None) -> None:
+        """What is wrong with the search is said before anything is replayed. Raises UsageError."""
+        require_name(self.on)
+        self.candidates()
+        if matrix is not None:
+            read_matrix(matrix)
 
     def candidates(self) -> list[Candidate]:
         """The good end first. Raises UsageError."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from replay.errors import UsageError
+from replay.errors import FileError, FormatError, UsageError
 from replay.pack.calls import WindowCalls
 from replay.pack.contents.writer import ContentsWriter
 from replay.pack.ending import stopped_because
+from replay.pack.hits import find_hits
 from replay.pack.process import (
     Process,
     loaded_driver,
@@ -32,6 +33,7 @@ from replay.pack.triton_cache import TritonCache
 from replay.pack.window import WindowWriter
 from replay.raw.decode import Decoder
 from replay.raw.records import RawFile
+from replay.records import dataclass
 from replay.snapshot import schema
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.windows import Numbers, total
@@ -75,20 +77,22 @@ def pack(
     named = False
     # The application's own process first: it gets the name that was asked for, if it had a window.
     for path in sorted(record_files(raw), key=lambda path: own_first(path, own)):
-        with contextlib.ExitStack() as stack:
-            process, written = open_process(path, stack, report, full_images), None
-            if process is None:
-                continue
-            process.exited = process.raw.pid == own and launcher.get("exit_status", -1) >= 0
-            label = f".{process.label}" if named else ""
-            path = output.with_name(f"{output.stem}{label}{output.suffix}")
-            with contextlib.suppress(_NoSuchWindow):
-                written = _write(process, path, launcher, advance, window, elsewhere, compiled)
-            process.report(report)
-            report.problems += process.problems
-            if written is not None:
-                report.snapshots.append(written)
-                named = True
+        for hit in _wanted(path, launcher, report, window):
+            with contextlib.ExitStack() as stack:
+                process, written = open_process(path, stack, report, full_images), None
+                if process is None:
+                    continue
+                process.exited = process.raw.pid == own and launcher.get("exit_status", -1) >= 0
+                label = f".{process.label}" if named and not (hit and hit.label) else ""
+                label += f".{hit.label}" if hit is not None and hit.label else ""
+                target = free_name(output, label, report)
+                with contextlib.suppress(_NoSuchWindow):
+                    written = _write(process, target, launcher, advance, window, hit, elsewhere, compiled)
+                process.report(report)
+                report.problems += process.problems
+                if written is not None:
+                    report.snapshots.append(written)
+                    named = True
     if window is not None and not named:
         raise UsageError(
             "there is no such window",
@@ -102,6 +106,47 @@ def pack(
     _name_after_ranks(report, output)
     report.elsewhere = elsewhere.taken if elsewhere is not None else None
     return report
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Windows that belong into one snapshot. label: of its name, "" for none."""
+
+    places: tuple[int, ...]
+    trigger: str
+    not_watched: str
+    label: str
+
+
+def _wanted(
+    path: Path, launcher: dict[str, Any], report: PackReport, window: int | None
+) -> Iterator[_Kept | None]:
+    """What to write of a process: one snapshot for each time that a trigger came; None for all of its windows."""
+    if not launcher.get("when") or window is not None:
+        yield None
+        return
+    try:
+        hits = find_hits(path, launcher)
+    except (FileError, FormatError):
+        yield None  # which says what is wrong
+        return
+    if hits.not_watched:
+        report.problems.append(f"not watched: {hits.not_watched}")
+    if not hits.found:
+        yield _Kept((), "", hits.not_watched, "")
+    several = len(hits.found) > 1 or launcher.get("max_snapshots", 1) > 1
+    for hit in hits.found:
+        yield _Kept(hit.windows, hit.text, hits.not_watched, hit.label if several else "")
+
+
+def free_name(output: Path, label: str, report: PackReport) -> Path:
+    """The path of a snapshot with this label, or with a number after it where this packing has written that one."""
+    taken = {item.path for item in report.snapshots}
+    for number in itertools.count(1):
+        path = output.with_name(f"{output.stem}{label}{f'-{number}' if number > 1 else ''}{output.suffix}")
+        if path not in taken:
+            return path
+    raise AssertionError
 
 
 def _name_after_ranks(report: PackReport, output: Path) -> None:
@@ -124,11 +169,12 @@ def _write(
     launcher: dict[str, Any],
     advance: Advance,
     wanted: int | None,
+    kept: _Kept | None,
     elsewhere: Taker | None,
     compiled: TritonCache | None,
 ) -> PackedSnapshot | None:
     """The snapshot of a process; None when it had no window, or the capture stopped before a call of it was recorded.
-    wanted: only this window."""
+    wanted: only this window. kept: only these."""
     surveys = process.first_pass.windows(process.decoder)
     first = next(surveys, None)
     if first is None:
@@ -139,7 +185,7 @@ def _write(
         return None
     if process.init_failure:
         return None
-    several = not first.last and wanted is None
+    several = not first.last and wanted is None if kept is None else len(kept.places) > 1
     numbers = Numbers()
     summaries: list[schema.Summary] = []
     windows: list[schema.Window] = []
@@ -150,8 +196,10 @@ def _write(
         build = WindowWriter(process, launcher, writer, contents, path.parent, compiled)
         for place, survey in enumerate(itertools.chain([first], surveys), 1):
             window = numbers.window(survey.opened_by)
-            if wanted is not None and window.number != wanted:
+            if (wanted is not None and window.number != wanted) or (kept and place not in kept.places):
                 continue
+            if kept is not None and place == kept.places[-1]:
+                survey.trigger, survey.not_watched = kept.trigger, kept.not_watched
             if several and not survey.closed and not survey.window_calls:
                 why = stopped_because(survey)
                 ended = f"the capture stopped ({why})" if why else "the application ended"

@@ -208,4 +208,6 @@ class WindowWriter:
             threads=len(survey.threads),
             perturbation=describe_perturbation(survey.process, survey.process_before),
             fault=survey.fault and replace(survey.fault, words=self._texts.message(survey.fault.words)),
+            trigger=self._texts.message(survey.trigger),
+            not_watched=self._texts.message(survey.not_watched),
         )

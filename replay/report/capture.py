@@ -33,6 +33,8 @@ def snapshot_lines(item: PackedSnapshot) -> list[str]:
         launched = f"{number(len(item.windows), 'window')}, {launched}"
     path = shown(item.path)
     lines = [f"wrote {path} ({size(item.file_bytes)}): {launched}"]
+    if summary.trigger:
+        lines.append(f"it was kept for: {shown(summary.trigger, 200)}")
     if summary.state != "complete":
         lines.append(f"the capture is {summary.state}: {shown(summary.state_text)}")
     if not summary.closed_call and summary.launches:

@@ -11,6 +11,7 @@ from replay.results.comparison import ComparedSide, Comparison
 from replay.results.evaluation import Evaluated
 from replay.results.fleet import Fleet
 from replay.results.schema import RunResult
+from replay.results.tuning import Tuning
 from replay.text import shown
 
 SHOWN_COMMANDS = 5  # rows of which they are given
@@ -95,6 +96,11 @@ def check_commands(result: Check) -> list[str]:
 
 def evaluation_commands(result: Evaluated) -> list[str]:
     """The judgement."""
+    return _as_typed(result.command)
+
+
+def tuning_commands(result: Tuning) -> list[str]:
+    """The search."""
     return _as_typed(result.command)
 
 

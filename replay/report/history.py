@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median_high
 
 from replay.history.baseline import Mark
+from replay.history.changes import LEAST_RESULTS
 from replay.history.series import HistoryView, Series
 from replay.report.pictures import sparkline
 from replay.report.spreadsheet import csv_of
@@ -60,6 +61,14 @@ _SERIES: Cells[Series] = [
 def changed_levels(item: Series) -> list[str]:
     """How far the level of a series changed, and on which days."""
     return [f"{percent(change.ratio, 1)} on {change.created_utc[:10]}" for change in item.changes]
+
+
+def unchanged(item: Series) -> str:
+    """In place of changes, where there are none."""
+    count = number(len(item.points), "result")
+    if len(item.points) < LEAST_RESULTS:
+        return f"{count}; a change of level takes {LEAST_RESULTS} to be seen"
+    return f"no change of level in {count}"
 
 
 def untimed(view: HistoryView) -> list[str]:

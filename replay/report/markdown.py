@@ -15,6 +15,7 @@ from replay.report import commands
 from replay.report import compare as compare_text
 from replay.report import evaluation as evaluation_text
 from replay.report import run as run_text
+from replay.report import tuning as tuning_text
 from replay.report.history import render_history
 from replay.text import Screen, number, shown
 
@@ -62,6 +63,9 @@ def parts_of(sources: Sources) -> Iterator[str]:
     for found in sources.evaluations:
         text = evaluation_text.render_evaluation(found, _WIDE)
         yield _part(evaluation_text.headline(found), text, (), commands.evaluation_commands(found))
+    for tuning in sources.tunings:
+        title, text = tuning_text.tuning_headline(tuning), tuning_text.render_tuning(tuning, _WIDE)
+        yield _part(title, text, (), commands.tuning_commands(tuning))
     for view in sources.histories:
         yield _part(f"History of {number(len(view.series), 'series', 'series')}", render_history(view, _WIDE))
     for result in sources.results:

@@ -97,6 +97,13 @@ EVALUATION = _document(
     "A candidate beside the captured kernel: outputs, time, what moved, and a hint.",
     private=True,
 )
+TUNING = _document(
+    "tuning",
+    "results.tuning:Tuning",
+    "tune --json, tune -o",
+    "Configurations of a kernel, and the best one.",
+    private=True,
+)
 BISECTION = _document(
     "bisection",
     "results.bisection:Bisection",
@@ -262,6 +269,6 @@ LISTS = {subject: _listed(subject, model, about) for subject, model, about in _L
 ALL: tuple[Document, ...] = (
     CAPTURE, LAUNCHES, PACK, EXTRACT, FETCH, STORE_GC, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY,
     EXPORT, REDACT, ATTACH, MINIMISATION, RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS,
-    COMPARISON, EVALUATION, BISECTION, CHECK, FLEET, FLEET_PLAN, FLEET_UNIT,
-    EXPLANATION, REPORT, HISTORY, BASELINE, DOCTOR, FINDINGS, VERSION, COUNTERS, ERROR,
+    COMPARISON, EVALUATION, TUNING, BISECTION, CHECK, FLEET, FLEET_PLAN, FLEET_UNIT,
+    EXPLANATION, DIFFERENCE, REPORT, HISTORY, BASELINE, DOCTOR, FINDINGS, VERSION, COUNTERS, ERROR,
 )  # fmt: skip

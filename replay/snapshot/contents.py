@@ -25,6 +25,7 @@ COURSE_NOTES = frozenset(
         "THREADS_BUSY",
         "COPIED_TO_COMPARE",
         "DEVICE_ERROR",
+        "TRIGGER",
     }
 )
 MAX_SCANNED_NOTES = 20_000  # by `info`; the counts come from the summary

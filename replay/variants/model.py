@@ -58,7 +58,8 @@ class Variant:
     """What is changed from the application. Everything empty: as captured.
 
     ptxas, tileiras: a version ("13.1", "12.9.86") or the path of one; "" for none: images are loaded as they are.
-    triton: likewise, or the folder that holds it; num_warps, num_stages: what it is asked for, 0 for its own choice.
+    triton: likewise, or the folder that holds it; num_warps, num_stages: what it is asked for, 0 as captured.
+    constants: of the kernel by name (`tl.constexpr`), or other options of Triton. llvm_options: of LLVM in it.
     environment: what the replaying process has in addition to or instead of this one's.
     """
 
@@ -73,6 +74,8 @@ class Variant:
     triton: str = ""
     num_warps: int = 0
     num_stages: int = 0
+    constants: tuple[tuple[str, str], ...] = ()
+    llvm_options: str = ""
 
     SHAPES: ClassVar = ("grid", "block", "shared")
     ASSEMBLERS: ClassVar = ("ptxas", "tileiras")
@@ -85,7 +88,7 @@ class Variant:
     @property
     def recompiles(self) -> bool:
         """Whether Triton makes the kernels again that are not swapped."""
-        return bool(self.triton or self.num_warps or self.num_stages)
+        return bool(self.triton or self.triton_options or self.constants or self.llvm_options)
 
     @property
     def triton_options(self) -> dict[str, int]:
@@ -107,6 +110,8 @@ class Variant:
         words += [f"{name}={choice}" for name, choice in self.assemblers.items()]
         words += [f"triton={self.triton}"] if self.triton else []
         words += [f"{name.replace('_', '-')}={value}" for name, value in self.triton_options.items()]
+        words += [f"constant={name}={value}" for name, value in self.constants]
+        words += [f"llvm-options={self.llvm_options}"] if self.llvm_options else []
         words += [f"jit={','.join(map(str, self.jit))}"] if self.jit else []
         words += [f"{shape.what}={shape}" for shape in self.geometry]
         words += [f"env={name}={value}" for name, value in self.environment]
@@ -119,7 +124,7 @@ def parse(text: str) -> Variant:
     for key, value in _words(text):
         if key not in _OBSOLETE:
             given.setdefault(key, []).append(value)
-    for key in ("driver", "device", "triton", *_NUMBERS, *Variant.ASSEMBLERS):
+    for key in ("driver", "device", "triton", "llvm-options", *_NUMBERS, *Variant.ASSEMBLERS):
         if len(given.get(key, [])) > 1:
             raise UsageError(f"the variant names {key} twice", where=text)
     return make_variant(
@@ -131,6 +136,8 @@ def parse(text: str) -> Variant:
         triton=given.get("triton", [""])[0],
         num_warps=_whole(given.get("num-warps", ["0"])[0], "num-warps"),
         num_stages=_whole(given.get("num-stages", ["0"])[0], "num-stages"),
+        constant=given.get("constant", ()),
+        llvm_options=given.get("llvm-options", [""])[0],
         jit=given.get("jit", ()),
         **{what: given.get(what, ()) for what in Variant.SHAPES},
         env=given.get("env", ()),
@@ -141,6 +148,7 @@ _NUMBERS = ("num-warps", "num-stages")
 _SPELLINGS = {
     "ptxas": "ptxas=13.0", "swap": "swap=[KERNEL=]FILE[@NAME]", "driver": "driver=DIR", "device": "device=N",
     "tileiras": "tileiras=13.1", "triton": "triton=3.6", "num-warps": "num-warps=8", "num-stages": "num-stages=2",
+    "constant": "constant=BLOCK=128", "llvm-options": "llvm-options=-disable-lsr",
     "jit": "jit=opt-level=2", "grid": "grid=[KERNEL=]X,Y,Z",
     "block": "block=[KERNEL=]X,Y,Z", "shared": "shared=[KERNEL=]BYTES", "env": "env=NAME=VALUE",
 }  # fmt: skip
@@ -200,6 +208,8 @@ def make_variant(
     triton: str = "",
     num_warps: int = 0,
     num_stages: int = 0,
+    constant: Iterable[str] = (),
+    llvm_options: str = "",
     jit: Iterable[str] = (),
     grid: Iterable[str] = (),
     block: Iterable[str] = (),
@@ -218,7 +228,21 @@ def make_variant(
     return Variant(
         driver, device, tuple(map(parse_swap, swap)), ptxas, parse_jit(jit), tuple(shapes),
         tuple(map(parse_environment, env)), tileiras, triton, num_warps, num_stages,
+        _constants(constant), llvm_options.strip(),
     )  # fmt: skip
+
+
+def _constants(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not value or not _ENVIRONMENT_NAME.fullmatch(name):
+            raise UsageError(
+                f"{text[:60]!r} is no constant", where="--constant", next="write NAME=VALUE, as BLOCK=128"
+            )
+        if found.setdefault(name, value) != value:
+            raise UsageError(f"{name} has two values, {found[name]} and {value}", where="--constant")
+    return tuple(found.items())
 
 
 def parse_environment(text: str) -> tuple[str, str]:

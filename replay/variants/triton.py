@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ SUFFIXES = (".ttir", ".ttgir", ".llir", ".py")
 _LEVEL = "ttir"  # of the snapshot: the first that Triton takes as a file
 # digest of a captured image -> what replaces it: digest of a new one -> it, and kernels, captured -> new name
 Built = dict[str, dict[str, tuple[BuiltImage, dict[str, str]]]]
+_NUMBERS, _SWITCHES = ("num_warps", "num_stages", "num_ctas", "maxnreg"), ("enable_fp_fusion",)
 _HOW = "capture it with --with-ir, or name a file: --swap KERNEL=FILE.ttir"
 
 
@@ -85,6 +87,13 @@ class TritonKernels:
     def _compilation(self, kernel: Kernel) -> Compilation | None:
         return next((item for item in all_of(self._reader, Compilation) if item.image == kernel.image), None)
 
+    def _captured_options(self, kernel: Kernel) -> dict[str, int]:
+        """What the application asked Triton for, as far as its cache has it."""
+        made = self._compilation(kernel)
+        texts = made.options if made is not None else {}
+        numbers = {name: int(texts[name]) for name in _NUMBERS if texts.get(name, "").isdecimal()}
+        return {**numbers, **{name: texts[name] == "True" for name in _SWITCHES if texts.get(name)}}
+
     def _built(self, asked: Asked, kernel: Kernel) -> BuiltImage:
         from replay.variants.compilers.triton import compile_with, find
 
@@ -92,6 +101,12 @@ class TritonKernels:
             self._triton = find(self._variant.triton, self._progress)
         self._progress(f"compiling {asked.file} with Triton {self._triton.version}")
         parameters = len(self._interface(kernel).parameters)
+        asked = replace(
+            asked,
+            captured=self._captured_options(kernel),
+            constants=self._variant.constants,
+            llvm_options=self._variant.llvm_options,
+        )
         made = compile_with(
             self._triton, asked, self._architecture, self._variant.triton_options, self._want_ptx, parameters
         )
@@ -103,7 +118,7 @@ class TritonKernels:
 def refuse_untrusted(variant: Variant) -> None:
     """Triton runs with all rights of the user, and so does a .py. Raises UsageError."""
     files = [swap.file for swap in variant.swaps if swap.file.endswith(SUFFIXES)]
-    if files or variant.triton or variant.triton_options:
+    if files or variant.recompiles:
         what = f"{number(len(files), 'file')} for Triton" if files else "--triton"
         raise UsageError(
             f"--untrusted compiles nothing with Triton ({what})", next="swap in the PTX that it makes"

@@ -41,10 +41,15 @@ def worker_words(night: Night, kind: Kind, slot: int) -> list[str]:
     return ["fleet", "work", str(night.folder.absolute()), "--kind", kind.name, "--slot", str(slot)]
 
 
-def engine(name: str) -> Engine:
-    """Raises UsageError for a name that is none, or an extra that is not installed."""
+def require_name(name: str) -> None:
+    """Raises UsageError for a name that is none."""
     if name not in NAMES:
         raise UsageError(f"there is no engine {name!r}", where="--on", next=f"use {', '.join(NAMES)}")
+
+
+def engine(name: str) -> Engine:
+    """Raises UsageError for a name that is none, or an extra that is not installed."""
+    require_name(name)
     try:
         made: Engine = import_module(f"replay.fleet.engines.{name}").begin()
     except ModuleNotFoundError as error:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from replay.errors import FileError
 from replay.history.store import PACK_ENDING
-from replay.report.html.sources import read_sources
+from replay.report.html.sources import document_kind, read_sources
 
 MAXIMUM_ENTRIES = 2_000
 MAXIMUM_DEPTH = 4
-_KINDS = {".rsnap": "snapshot", ".rres": "result", ".json": "document"}
+MAXIMUM_DOCUMENTS = 20_000  # that are looked into, for what they are
+_KINDS = {".rsnap": "snapshot", ".rres": "result"}
 
 
 @dataclass(frozen=True)
@@ -33,21 +34,24 @@ class Entry:
 def find_entries(paths: Sequence[Path]) -> tuple[list[Entry], bool]:
     """In the order of their names, and whether there are more. Raises FileError where nothing is."""
     found: list[Entry] = []
+    documents = iter(range(MAXIMUM_DOCUMENTS))
     for path in paths:
         if not path.exists():
             raise FileError("no such file or directory", where=path, next="check the name")
-        for entry in _below(path, path if path.is_dir() else path.parent, 0):
+        for entry in _below(path, path if path.is_dir() else path.parent, 0, documents):
             if len(found) == MAXIMUM_ENTRIES:
                 return found, True
             found.append(entry)
     return found, False
 
 
-def _below(path: Path, root: Path, depth: int) -> Iterator[Entry]:
+def _below(path: Path, root: Path, depth: int, documents: Iterator[int]) -> Iterator[Entry]:
     if path.is_symlink() and depth:
         return  # it may lead anywhere
     if not path.is_dir():
         kind = _KINDS.get(path.suffix)
+        if path.suffix == ".json" and next(documents, None) is not None:
+            kind = document_kind(path) or (None if depth else "document")
         if kind is not None and path.is_file():
             yield _entry(path, kind, root)
         return
@@ -59,14 +63,14 @@ def _below(path: Path, root: Path, depth: int) -> Iterator[Entry]:
         yield _entry(path, "history", root)
     for item in inside:
         if depth < MAXIMUM_DEPTH and not item.name.startswith("."):
-            yield from _below(item, root, depth + 1)
+            yield from _below(item, root, depth + 1, documents)
 
 
 def _entry(path: Path, kind: str, root: Path) -> Entry:
     status = path.stat()
     changed = datetime.datetime.fromtimestamp(status.st_mtime, datetime.timezone.utc)
     name = str(path.relative_to(root)) if path != root else "."
-    size_bytes = 0 if kind == "history" else status.st_size
+    size_bytes = 0 if path.is_dir() else status.st_size
     return Entry(name, kind, path, root, size_bytes, changed.isoformat(timespec="minutes")[:16])
 
 

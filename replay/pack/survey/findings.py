@@ -80,6 +80,8 @@ class Survey:
     # In parameters of kernels in graphs
     maps_in_graphs: dict[bytes, EncodedMap] = field(default_factory=dict)
     fault: Fault | None = None
+    trigger: str = ""  # as in schema.Summary
+    not_watched: str = ""
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
         """Record something that is missing or special."""

@@ -51,7 +51,8 @@ def explain(paths: Sequence[Path]) -> list[Explained]:
 
 
 def _of(source: str, found: Sources, files: CodeFiles) -> Iterator[Explained]:
-    yield from (explain_comparison(source, item, files) for item in found.comparisons)
+    of_tunings = (item.compared for item in found.tunings if item.compared is not None)
+    yield from (explain_comparison(source, item, files) for item in (*found.comparisons, *of_tunings))
     yield from (explain_bisection(source, item, files) for item in found.bisections)
     yield from (explain_check(source, item) for item in found.checks)
     yield from (explain_evaluation(source, item) for item in found.evaluations)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from replay.history.series import HistoryView, Series
 from replay.report.check import headline
 from replay.report.explain.words import MODELLED, SHOWN, counted_sources, notes, percent, version, when
+from replay.report.history import unchanged
 from replay.results.check import Check, CheckedCase
 from replay.results.explanation import Explained
 from replay.text import duration, number, shown
@@ -152,7 +153,7 @@ def _courses(view: HistoryView) -> Iterator[str]:
             )
             yield f"{_series(item)}: changed its level {changes}; {latest}{held}, {count}"
         else:
-            yield f"{_series(item)}: no change of level in {count}; {latest}{held}"
+            yield f"{_series(item)}: {unchanged(item)}; {latest}{held}"
     if len(ordered) > SHOWN:
         yield f"{number(len(ordered) - SHOWN, 'more series', 'more series')}: `replay history` lists all"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from replay.report.history import changed_levels, untimed
+from replay.report.history import changed_levels, unchanged, untimed
 from replay.report.html.cells import course_cell
 from replay.report.html.drawing import Drawing, Scale
 from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, Key, Section, Table, more, scale
@@ -171,7 +171,7 @@ def _multiples(series: Sequence[Series]) -> Markup:
 
 
 def _under(item: Series) -> str:
-    changed = ", ".join(changed_levels(item)) or "no change of level"
+    changed = ", ".join(changed_levels(item)) or unchanged(item)
     return f"{duration(item.latest_ns)} on {shown(item.device, 200)}; {shown(changed, 200)}"
 
 

@@ -9,7 +9,9 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -25,6 +27,10 @@ from replay.report.html.model import Section
 from replay.report.html.plots import draw, points_for_each
 from replay.report.html.result import result_section
 from replay.report.html.sources import Sources
+from replay.report.html.tuning import tuning_sections
+
+if TYPE_CHECKING:
+    import jinja2
 
 # Notebooks have themes of their own, whatever the browser prefers.
 _DARK_THEME = '[data-jp-theme-light="false"] &, .vscode-dark &'
@@ -40,6 +46,7 @@ def sections_of(sources: Sources) -> list[Section]:
         *(bisection_section(item, sources.code) for item in sources.bisections),
         *(check_section(item) for item in sources.checks),
         *(evaluation_section(item) for item in sources.evaluations),
+        *(part for item in sources.tunings for part in tuning_sections(item, sources.code)),
         *(history_section(item) for item in sources.histories),
         *(result_section(item, sources.code, sources.results) for item in sources.results),
     ]
@@ -119,6 +126,12 @@ def _scoped(style: str) -> str:
 
 
 def _rendered(template: str, /, **values: object) -> str:
+    return str(_template(template).render(empty=Section("There is nothing to report."), **values))
+
+
+@cache
+def _template(name: str) -> jinja2.Template:
+    """Compiled once: a site has thousands of pages, and that is most of the work of one."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -126,7 +139,7 @@ def _rendered(template: str, /, **values: object) -> str:
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.filters["breakable"], environment.filters["typed"] = _breakable, _typed
-    return environment.get_template(template).render(empty=Section("There is nothing to report."), **values)
+    return environment.get_template(name)
 
 
 def _breakable(text: str) -> Markup:
@@ -164,6 +177,7 @@ def page_style() -> str:
     return "\n".join(map(part, ("page.css", "drawing.css", "findings.css")))
 
 
+@cache
 def part(name: str) -> str:
     """A file of this package."""
     return resources.files(__package__).joinpath(name).read_text("utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING
 from replay.errors import FileError, FormatError, ReplayError
 from replay.harmless import harmless
 from replay.history.series import HistoryView, look, require_consistent
-from replay.reading import read_json
-from replay.results import bisection, check, comparison, documents, evaluation
+from replay.reading import open_regular, read_json
+from replay.results import bisection, check, comparison, documents, evaluation, tuning
 from replay.results.run.variant import KeptImage
 from replay.results.schema import RunResult, WindowResult
 from replay.results.store import read_result
@@ -23,9 +24,15 @@ if TYPE_CHECKING:
 
 MAXIMUM_BYTES = 256 << 20
 WHAT_TO_NAME = (
-    "name .rres files, folders of them, what `run`, `compare`, `evaluate`, `bisect`, `check` and `history` "
+    "name .rres files, folders of them, what `run`, `compare`, `evaluate`, `tune`, `bisect`, `check` and `history` "
     "print with --json, or snapshots"
 )
+DOCUMENTS = {
+    comparison.FORMAT: "comparison", bisection.FORMAT: "bisection", check.FORMAT: "gate",
+    documents.EVALUATION.schema: "evaluation", documents.RUN.schema: "result", documents.RUN_WINDOWS.schema: "result",
+    documents.HISTORY.schema: "history", tuning.FORMAT: "tuning",
+}  # fmt: skip
+_HEAD_BYTES = 4096  # in which a document says what it is
 IMAGE_SUFFIXES = (".ptx", ".cubin", ".fatbin")
 
 
@@ -43,6 +50,7 @@ class Sources:
     images: list[Path] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     evaluations: list[evaluation.Evaluated] = field(default_factory=list)
+    tunings: list[tuning.Tuning] = field(default_factory=list)
 
     @cached_property
     def code(self) -> CodeFiles:
@@ -54,7 +62,10 @@ class Sources:
     @property
     def kept(self) -> Iterator[KeptImage]:
         """Images that results hold."""
-        for found in self.comparisons:
+        for found in (
+            *self.comparisons,
+            *(item.compared for item in self.tunings if item.compared is not None),
+        ):
             yield from found.kept
         for result in self.results:
             yield from result.variant.kept if result.variant is not None else ()
@@ -69,6 +80,7 @@ class Sources:
             self.results,
             self.histories,
             self.evaluations,
+            self.tunings,
         )
         return sum(len(part) for part in parts)
 
@@ -88,6 +100,17 @@ def read_sources(paths: Sequence[Path]) -> Sources:
         else:
             _read_json(path, found)
     return found
+
+
+def document_kind(path: Path) -> str | None:
+    """What a file of JSON says it is in its first 4 KiB; None where that has no page."""
+    try:
+        with open(open_regular(path), "rb") as file:
+            head = file.read(_HEAD_BYTES).decode(errors="replace")
+    except (FileError, OSError):
+        return None
+    said = re.search(r'"schema"\s*:\s*"([^"]{1,80})"', head)
+    return DOCUMENTS.get(said[1]) if said is not None else None
 
 
 @dataclass(frozen=True)
@@ -117,6 +140,9 @@ def _read_json(path: Path, found: Sources) -> None:
             found.checks.append(from_wire(check.Check, value))
         elif schema == documents.EVALUATION.schema:
             found.evaluations.append(from_wire(evaluation.Evaluated, value))
+        elif schema == tuning.FORMAT:
+            found.tunings.append(from_wire(tuning.Tuning, value))
+            tuning.require_consistent(found.tunings[-1])
         elif schema == documents.RUN.schema:
             found.results.append(from_wire(RunResult, value))
         elif schema == documents.RUN_WINDOWS.schema:

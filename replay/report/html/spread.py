@@ -11,7 +11,7 @@ from replay.report.html.axis import round_ticks
 from replay.report.html.drawing import Drawing, Scale
 from replay.report.html.model import scale
 from replay.text import duration, number
-from replay.timing.density import POINTS, density, extent, median_interval
+from replay.timing.density import POINTS, bandwidth, density, extent, median_interval
 from replay.timing.statistics import median, quantile
 
 MOST_DOTS = 60  # samples of a group that are drawn one by one
@@ -52,7 +52,9 @@ def spread(
         return None
     ends = [end for group in groups for end in extent([float(value) for value in group.values])]
     ends += [] if beside is None else [beside[1]]
-    across = Scale(min(ends), max(ends), 0.06)
+    # Room for the ends of the curves, as far as that leaves the rest wide
+    room = min(2 * max(bandwidth(group.values) for group in groups), 0.15 * (max(ends) - min(ends)))
+    across = Scale(min(ends) - room, max(ends) + room, 0.06)
     curves = [density(group.values, across.low, across.high, POINTS) for group in groups]
     tall = _CURVE if any(curves) else 4
     rows = len(groups) + (beside is not None)
@@ -110,7 +112,11 @@ def _level(across: Scale, ends: tuple[float, float], y: float) -> tuple[float, f
 def _name(drawing: Drawing, x: float, y: float, text: str) -> None:
     """Text above what it names, in a line of its own, so that nothing runs through it; on a telephone, too."""
     room = min(0.5, _HALF_LETTER * len(text))
-    drawing.text(min(max(x, room), 1 - room), y - 13, text, "middle", "label")
+    if 3 * room <= 1 and not room <= x <= 1 - room:  # beside its place, however wide the drawing is
+        away = 0.01 if x < room else -0.01
+        drawing.text(x + away, y - 13, text, "start" if x < room else "end", "label")
+    else:
+        drawing.text(min(max(x, room), 1 - room), y - 13, text, "middle", "label")
 
 
 def _said(group: Group) -> str:

@@ -339,6 +339,8 @@ class Summary:
     perturbation: Perturbation | None = None  # None: not known
     fault: Fault | None = None  # None: there was none, or the capture is older than this field
     redacted: Literal["", "paths", "noise", "shapes"] = ""  # by `replay redact`, at this level
+    trigger: str = ""  # why `capture --when` kept it: "error launch 7 of add: the driver answered 700"
+    not_watched: str = ""  # what `--when` did not watch
 
 
 class Source(Protocol):

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
+from typing import Any
 
 from replay.errors import EngineError, UsageError
 from replay.reading import parse_json, read_file
@@ -26,6 +28,7 @@ from replay.variants.compilers.tools import refusal, run_tool
 from replay.variants.images import BuiltImage
 
 MAXIMUM_SOURCE_BYTES = 16 << 20
+MAXIMUM_TOLD_BYTES = 1 << 20
 MAXIMUM_WHEEL_BYTES = 4 << 30  # unpacked
 _FETCH_TIMEOUT_S, _COMPILE_TIMEOUT_S = 900, 600
 _VERSION = re.compile(r"\d(\.\d{1,3}){0,2}")
@@ -41,60 +44,8 @@ _TYPES = {
 }
 _MOST_SCRATCH = 2
 
-# In a child: Triton is large, may be of another version than one that is loaded here, and a .py is the user's program.
-_CHILD = """
-import json, os, sys
-asked = json.loads(sys.argv[1])
-for name in [name for name in os.environ if name.startswith("TRITON_")]:
-    del os.environ[name]
-os.environ["TRITON_CACHE_DIR"] = os.path.join(asked["folder"], "cache")
-sys.path.insert(0, asked["triton"])
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-target = GPUTarget("cuda", asked["architecture"], 32)
-source, options = asked["source"], asked["options"]
-metadata = {}
-if source.endswith(".llir"):
-    from triton._C.libtriton import llvm
-    from triton.compiler.compiler import make_backend
-    llvm.init_targets()
-    backend = make_backend(target)
-    text = open(source).read()
-    ptx = backend.make_ptx(text, metadata, backend.parse_options(options), asked["architecture"])
-    metadata = {}
-else:
-    if source.endswith(".py"):
-        import runpy
-        sys.path.insert(1, os.path.dirname(source))
-        sys.argv = [source]
-        function = runpy.run_path(source, run_name="replay_variant").get(asked["kernel"])
-        if not isinstance(function, triton.JITFunction):
-            sys.exit("error: it defines no @triton.jit function " + asked["kernel"])
-        types, aligned = asked["types"], asked["aligned"]
-        constants, signature, attributes = {}, {}, {}
-        for place, item in enumerate(function.params):
-            if item.is_constexpr or item.name not in types:
-                value = item.default if item.has_default else None if item.is_constexpr else 1
-                if value is None:
-                    sys.exit("error: " + item.name + " is a constant and has no default in the file")
-                constants[(place,)] = value
-                signature[item.name] = "constexpr"
-            else:
-                signature[item.name] = types[item.name]
-                if item.name in aligned:
-                    attributes[(place,)] = [["tt.divisibility", 16]]
-        source = ASTSource(function, signature, constants, attributes)
-    compiled = triton.compile(source, target=target, options=options)
-    ptx = compiled.asm["ptx"]
-    metadata = {"shared": compiled.metadata.shared}
-if isinstance(ptx, bytes):
-    ptx = ptx.decode()
-with open(os.path.join(asked["folder"], "kernel.ptx"), "w") as file:
-    file.write(ptx)
-with open(os.path.join(asked["folder"], "told.json"), "w") as file:
-    json.dump({"version": triton.__version__, **metadata}, file)
-"""
+# Triton is large, may be of another version than one that is loaded here, and a .py is the user's program.
+_CHILD = Path(__file__).with_name("triton_child.py")
 
 
 @dataclass(frozen=True)
@@ -107,13 +58,17 @@ class Triton:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is compiled. file: its name, for people. kernel, signature: as captured; a .py needs the signature."""
+    """What is compiled. file: its name, for people. kernel, signature: as captured; a .py needs the signature.
+    constants: by name; what the kernel has none of is an option of Triton. captured: options of the capture."""
 
     file: str
     text: bytes
     kernel: str
     signature: tuple[str, ...] = ()
     path: Path | None = None  # of a .py, which may import what is beside it
+    constants: tuple[tuple[str, str], ...] = ()
+    llvm_options: str = ""
+    captured: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -174,21 +129,18 @@ def compile_with(
         if asked.path is None:
             source.write_bytes(asked.text)
         types, aligned = _types(asked) if suffix == ".py" else ({}, [])
+        used = options if suffix in (".ttgir", ".llir") else {**asked.captured, **options}
         request = {
             "triton": str(triton.folder), "source": str(source), "folder": folder, "architecture": architecture,
-            "options": options, "kernel": asked.kernel, "types": types, "aligned": aligned,
+            "options": used, "kernel": asked.kernel, "types": types, "aligned": aligned,
+            "constants": list(asked.constants), "llvm_options": _llvm_words(asked.llvm_options),
         }  # fmt: skip
-        ran = run_tool([sys.executable, "-I", "-c", _CHILD, json.dumps(request)], _COMPILE_TIMEOUT_S)
-        said = (ran.log + ran.output.decode("utf-8", "replace")).replace(f"{folder}{os.sep}", "")
-        said = _plain(said, of_program=suffix == ".py")
-        made = Path(folder, "kernel.ptx")
-        if ran.status != 0 or not made.is_file():
-            raise refusal(f"Triton {triton.version} refused {asked.file}: {_why(said)}", replace(ran, log=said),
-                          where="--triton")  # fmt: skip
-        ptx = read_file(made, MAXIMUM_SOURCE_BYTES)
-        told = parse_json(read_file(Path(folder, "told.json"), 1 << 16), "told.json")
+        told = _answer(triton, request, asked.file)
+        ptx = read_file(Path(folder, "kernel.ptx"), MAXIMUM_SOURCE_BYTES)
     ptx = with_parameters(ptx, asked.kernel, parameters)
-    words = " ".join(f"{name.replace('_', '-')}={value}" for name, value in options.items())
+    chosen = [f"{name.replace('_', '-')}={value}" for name, value in options.items()]
+    chosen += [f"{name}={value}" for name, value in asked.constants]
+    words = " ".join([*chosen, *_llvm_words(asked.llvm_options)])
     compiler = f"Triton {told.get('version', triton.version)} sm_{architecture} {words}".rstrip()
     image = BuiltImage(ptx, asked.file, compiler, source_text=asked.text)
     if not want_ptx:
@@ -196,6 +148,55 @@ def compile_with(
         image = replace(made_by, compiler=f"{compiler}, {made_by.compiler}", source_text=asked.text)
     shared = told.get("shared")
     return Built(image, shared if isinstance(shared, int) else None)
+
+
+def configurations_of(triton: Triton, file: Path, kernel: str) -> list[dict[str, str]]:
+    """What @triton.autotune of a kernel in a .py has, each name -> value. The file is run. Raises BuildError."""
+    with tempfile.TemporaryDirectory(prefix="replay-triton-") as folder:
+        request = {
+            "triton": str(triton.folder),
+            "source": str(file.absolute()),
+            "folder": folder,
+            "kernel": kernel,
+        }
+        told = _answer(triton, {**request, "configurations": True}, file.name)
+    found = told.get("configurations")
+    return [
+        {str(name): str(value) for name, value in item.items()}
+        for item in (found if isinstance(found, list) else [])
+        if isinstance(item, dict)
+    ]
+
+
+def _answer(triton: Triton, request: dict[str, Any], file: str) -> dict[str, Any]:
+    """What Triton says in a process of its own. Raises BuildError."""
+    folder = request["folder"]
+    command = [sys.executable, "-I", str(_CHILD), json.dumps({"configurations": False, **request})]
+    ran = run_tool(command, _COMPILE_TIMEOUT_S)
+    said = (ran.log + ran.output.decode("utf-8", "replace")).replace(f"{folder}{os.sep}", "")
+    said = _plain(said, of_program=file.endswith(".py"))
+    told = Path(folder, "told.json")
+    if ran.status != 0 or not told.is_file():
+        raise refusal(
+            f"Triton {triton.version} refused {file}: {_why(said)}", replace(ran, log=said), where="--triton"
+        )
+    found = parse_json(read_file(told, MAXIMUM_TOLD_BYTES), "told.json")
+    return found if isinstance(found, dict) else {}
+
+
+def _llvm_words(text: str) -> list[str]:
+    """Each begins with a dash. Raises UsageError."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{text[:60]!r} cannot be read ({error})", where="--llvm-options") from None
+    if wrong := [word for word in words if not word.startswith("-")]:
+        raise UsageError(
+            f"{wrong[0][:60]!r} is no option",
+            where="--llvm-options",
+            next="write it as LLVM does: -disable-lsr",
+        )
+    return words
 
 
 def with_parameters(ptx: bytes, kernel: str, wanted: int) -> bytes:
@@ -250,6 +251,8 @@ def _why(said: str) -> str:
         for line in lines
         if re.match(r"(\w+(\.\w+)*(Error|Exception)|error)\b", line) or "error:" in line
     ]
+    if len(errors) > 1 and (place := re.search(r": (at \d+:\d+):$", errors[-1])):
+        return f"{errors[-2]} ({place[1]})"[:300]
     return (errors or lines or ["it says nothing"])[-1][:300]
 
 

@@ -261,6 +261,29 @@ def test_matrix_instructions_count_and_take_modelled_time(
     assert abs(eight["modelled_ns"] - (2000 + 20 + cycles / 1.5)) <= 1
 
 
+def test_the_product_of_quarter_warps_counts_four(fresh: Fresh, tmp_path: Path) -> None:
+    file = tmp_path / "counters"
+    ptx = (
+        HEADER
+        + """
+        .visible .entry four()
+        {
+          .reg .b32 %r<12>;
+          mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {%r0,%r1,%r2,%r3}, {%r4,%r5}, {%r6,%r7}, {%r8,%r9,%r10,%r11};
+          ret;
+        }
+        """
+    )
+    fresh(
+        f"""
+        assert d.launch(d.function(d.module({ptx!r}), "four"), [1], [32], []) == 0
+        d.do("cuCtxSynchronize")
+        """,
+        COUNTERS=str(file),
+    )
+    assert json.loads(file.read_text())["counters"]["matrix_half_products"] == 4 * 8 * 8 * 4
+
+
 def test_rows_of_matrices_in_one_bank_take_turns(fresh: Fresh, tmp_path: Path) -> None:
     file = tmp_path / "counters"
     fresh(

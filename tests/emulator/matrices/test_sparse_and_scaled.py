@@ -249,6 +249,7 @@ SCALED = (
     [
         ("{0, 2}, %r7, {0, 0};", "factors of A from byte 0 of thread 2, which PTX does not define"),
         ("{3, 1}, %r7, {4, 0};", "factors of B from byte 4 of thread 0, which PTX does not define"),
+        ("{3, 1}, %r7, {3, 4};", "factors of B from byte 3 of thread 4, which PTX does not define"),
     ],
 )
 def test_factors_that_no_lane_has_are_named(fresh: Fresh, places: str, said: str) -> None:

@@ -20,7 +20,7 @@ from replay.history.changes import change_points
 from replay.history.index import index_file
 from replay.history.series import look
 from replay.history.store import History, append, by_series
-from replay.report.history import history_csv, render_history, sparkline
+from replay.report.history import history_csv, render_history, sparkline, unchanged
 from replay.results.run.verification import Verification
 from replay.results.store import read_map
 from replay.text import Screen
@@ -249,6 +249,34 @@ def test_results_that_resemble_the_one_before_are_no_steps(count):
             logs[at] = 0.6 * logs[at - 1] + 0.8 * logs[at]
         alarms += bool(change_points(list(numpy.exp(logs))))
     assert alarms <= 6
+
+
+def test_a_clear_step_of_ten_results_is_found():
+    """No shuffling of ten values is rare enough: one of 105 parts four from six as well."""
+    times = [1003, 997, 1001, 1004, 996, 1002, 1103, 1098, 1101, 1099]
+    assert [change.position for change in change_points(times)] == [6]
+    assert [change.position for change in change_points([1000.0] * 4 + [1040.0] * 4)] == [4]
+    assert change_points([1000.0] * 4 + [1040.0] * 3) == []
+    times[6] = 1003  # one value that both sides have
+    assert change_points(times) == []
+
+
+@pytest.mark.parametrize("count", [8, 10, 14])
+def test_few_results_invent_no_step(count):
+    """Of two levels at random, 1 of 128 series of eight is parted by chance. 8 of 200: 1 in 5,000 draws at 1 %."""
+    generator = numpy.random.default_rng(5)
+    normal = sum(bool(change_points(noisy([1000] * count, seed=seed))) for seed in range(200))
+    levels = (1000 * numpy.exp(0.05 * generator.integers(0, 2, count)) for _ in range(200))
+    assert normal <= 2
+    assert sum(bool(change_points(list(times))) for times in levels) <= 8
+
+
+def test_a_series_says_when_it_is_too_short_for_a_change(tmp_path):
+    fill(tmp_path, [1000] * 7)
+    short = look(tmp_path).series[0]
+    assert unchanged(short) == "7 results; a change of level takes 8 to be seen"
+    fill(tmp_path / "more", [1000] * 8)
+    assert unchanged(look(tmp_path / "more").series[0]) == "no change of level in 8 results"
 
 
 def test_several_steps_are_found():

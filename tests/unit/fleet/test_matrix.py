@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import os
+
 import pytest
 
 from replay.errors import UsageError
@@ -10,6 +13,7 @@ from replay.fleet.planning import make_plan
 
 from ..helpers.snapshot_factory import vector_add
 
+NOW = datetime.datetime(2026, 11, 27, 20, tzinfo=datetime.timezone.utc)
 GOOD = """[[kind]]
 name = "cpu"
 driver = "emulator"
@@ -68,26 +72,33 @@ def corpus_of(folder):
     (corpus / "stranger.rsnap").write_bytes(b"PK\x03\x04")
     (corpus / "cut.rsnap").write_bytes((corpus / "a/x.rsnap").read_bytes()[:200])
     (corpus / "old.txt").write_text("nothing of ours")
+    (corpus / "result.rsnap").write_bytes(b"\x28\xb5\x2f\xfd\x04\x00")  # a result that was named so
+    (corpus / "gone.rsnap").symlink_to(corpus / "nothing")
+    os.mkfifo(corpus / "pipe.rsnap")
     return corpus
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_goes_on(tmp_path):
-    plan = make_plan(corpus_of(tmp_path), matrix_of(tmp_path, GOOD), True)
+    plan = make_plan(corpus_of(tmp_path), matrix_of(tmp_path, GOOD), True, NOW)
     problems = {problem.where: problem.why for problem in plan.problems}
-    assert {"stranger.rsnap", "cut.rsnap"} <= set(problems)
+    assert set(problems) == {
+        "c.rsnap", "stranger.rsnap", "cut.rsnap", "result.rsnap", "gone.rsnap", "pipe.rsnap",
+    }  # fmt: skip
     assert "same contents as a/x.rsnap" in problems["c.rsnap"]
     assert len({unit.id for unit in plan.units}) == len(plan.units)
     assert {unit.snapshot for unit in plan.units} == {"a/x.rsnap", "b/x.rsnap"}
 
 
 def test_ids_do_not_depend_on_names(tmp_path):
-    plan = make_plan(corpus_of(tmp_path), matrix_of(tmp_path, GOOD), True)
+    plan = make_plan(corpus_of(tmp_path), matrix_of(tmp_path, GOOD), True, NOW)
     (tmp_path / "corpus").rename(tmp_path / "moved")
     (tmp_path / "moved" / "a").rename(tmp_path / "moved" / "d")
-    moved = make_plan(tmp_path / "moved", matrix_of(tmp_path, GOOD.replace('"compiler"', '"other"')), True)
+    moved = make_plan(
+        tmp_path / "moved", matrix_of(tmp_path, GOOD.replace('"compiler"', '"other"')), True, NOW
+    )
     assert {unit.id for unit in plan.units} == {unit.id for unit in moved.units}
 
 
 def test_a_matrix_that_asks_for_nothing_is_refused(tmp_path):
     with pytest.raises(UsageError, match="nothing to do.*no window has a kernel 'nosuch'"):
-        make_plan(corpus_of(tmp_path), matrix_of(tmp_path, GOOD + 'kernels = "nosuch"'), True)
+        make_plan(corpus_of(tmp_path), matrix_of(tmp_path, GOOD + 'kernels = "nosuch"'), True, NOW)

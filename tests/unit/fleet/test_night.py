@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import os
 import shutil
 import signal
+import time
+import types
 
 import pytest
 
 from replay.cli import main
 from replay.compare.rounds import Observation
 from replay.errors import EngineError, ExitCode, UsageError, WorkerError
+from replay.fleet import planning
 from replay.fleet.canaries import Canaries, forget
 from replay.fleet.laboratory import Found, one_of
 from replay.fleet.matrix import read_matrix
@@ -24,6 +28,7 @@ from replay.results.comparison import ComparedRound
 from replay.results.fleet import FleetDevice
 from replay.text import Screen
 
+from ..helpers.snapshot_factory import vector_add
 from .night_factory import MATRIX, night_of, row_of, run, unit, worker
 
 SCREEN = Screen(200, False)
@@ -222,6 +227,61 @@ def test_results_of_a_newer_version_are_named_and_the_rest_goes_on(tmp_path):
     assert {problem.where for problem in told.problems} == {unit(1).id, unit(2).id}
     assert "version 7" in next(problem.why for problem in told.problems if problem.where == unit(1).id)
     assert [case.verdict for case in told.cases if case.kernel == "k0"] == ["SAME"]
+
+
+def test_a_night_of_a_newer_version_is_named_and_the_others_are_read(tmp_path, capsys):
+    night = night_of(tmp_path, 1)
+    run(night)
+    for name, text in (("later", '{"format": "replay.fleet.plan/9"}'), ("odd", "[")):
+        (tmp_path / "results" / name).mkdir()
+        (tmp_path / "results" / name / "plan.json").write_text(text)
+    assert main(["fleet", "status", str(tmp_path / "results"), "--json"]) == 0
+    problems = {item["where"]: item["why"] for item in json.loads(capsys.readouterr().out)["problems"]}
+    assert "version 9" in problems["later"]
+    assert set(problems) == {"later", "odd"}
+
+
+def test_a_clock_that_is_off_is_named_and_nothing_else_changes(tmp_path, monkeypatch):
+    now = time.time
+    night = night_of(tmp_path, 4, confirm=False)
+    monkeypatch.setattr(time, "time", lambda: now() + 3 * 3600)
+    made, _ = run(night, node="ahead")
+    assert made is Ending.OVER
+    monkeypatch.setattr(time, "time", now)
+    run(night, node="right")
+    told = verdicts(night)
+    assert {device.node: device.clock_s is not None for device in told.devices} == {
+        "ahead": True,
+        "right": False,
+    }
+    assert [note for note in told.notes if note.startswith("the clock of node ahead is 10800 s ahead of")]
+    assert {case.verdict for case in told.cases} == {"SAME"}
+
+
+class NextYear(datetime.datetime):
+    """A clock that is wrong."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return super().now(tz).replace(year=datetime.datetime.now().year + 1)
+
+
+def test_nights_are_in_order_by_the_clock_of_the_file_server(tmp_path, monkeypatch):
+    """A machine whose clock is a year off begins one of two nights."""
+    (tmp_path / "night.toml").write_text(MATRIX)
+    (tmp_path / "corpus").mkdir()
+    vector_add(1000).write(tmp_path / "corpus" / "x.rsnap")
+    late = types.SimpleNamespace(datetime=NextYear, timezone=datetime.timezone)
+    with monkeypatch.context() as patched:
+        patched.setattr(planning, "datetime", late)
+        patched.setattr(planning, "now_utc", lambda: NextYear.now().isoformat(), raising=False)
+        first = planning.begin(tmp_path / "r", tmp_path / "corpus", tmp_path / "night.toml")
+    (tmp_path / "night.toml").write_text(MATRIX + "# another\n")
+    second = planning.begin(tmp_path / "r", tmp_path / "corpus", tmp_path / "night.toml")
+    assert abs(datetime.datetime.fromisoformat(first.plan.created_utc).timestamp() - time.time()) < 600
+    found, problems = planning.nights(tmp_path / "r")
+    assert [night.folder for night in found] == [first.folder, second.folder]
+    assert problems == []
 
 
 def test_merging_is_copying(tmp_path):

@@ -8,7 +8,8 @@ import random
 import pytest
 
 from replay.bisect.candidates import Candidate
-from replay.errors import WorkerError
+from replay.cli import main
+from replay.errors import ExitCode, WorkerError
 from replay.fleet.laboratory import Found
 from replay.fleet.searching import BUDGET, Hunt, run_searches
 from replay.report.bisect import answer
@@ -138,6 +139,27 @@ def test_what_a_night_has_left_out_stays_out(search, tmp_path):
     before.drain("n1")
     hunt = search(Devices(), before=before)
     assert hunt.result().ended.startswith("the ends could not be measured")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--on", "ray"], "--on"),
+        (["--matrix", "night.toml"], "--matrix"),
+        (["--results", "r"], "--results"),
+        (["--bisect", "list=v.txt", "--on", "nosuch"], "nosuch"),
+        (["--bisect", "list=v.txt", "--matrix", "odd.toml"], "odd.toml:1"),
+    ],
+)
+def test_what_a_check_would_not_search_is_said_before_anything_is_replayed(
+    tmp_path, capsys, monkeypatch, words, says
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v.txt").write_text("captured\nenv=X=1\n")
+    (tmp_path / "odd.toml").write_text("[nonsense]")
+    monkeypatch.setattr("replay.library.checking.check", lambda *given, **named: pytest.fail("replayed"))
+    assert main(["check", ".", *words]) == ExitCode.USAGE
+    assert says in capsys.readouterr().err
 
 
 def test_the_issue_says_whose_it_is_and_how_to_see_it(search):

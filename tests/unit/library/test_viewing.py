@@ -83,6 +83,25 @@ def test_the_files_of_a_folder_are_in_one_list(folder):
         assert "z.rsnap" in ask(viewer, f"/{viewer.token}/{found['z.rsnap']}")[1]
 
 
+def test_only_documents_that_have_a_page_are_listed(folder, monkeypatch):
+    (folder / "c.json").write_text('{\n  "schema": "replay.comparison/1",\n  "rows": []}')
+    (folder / "n.json").write_text('{"schema":"replay.run.windows/1"}')
+    (folder / "plan.json").write_text('{"format": "replay.fleet.plan/1", "schema": "replay.fleet.plan/1"}')
+    (folder / "other.json").write_text('{"schema": 3}')
+    (folder / "late.json").write_text(" " * 5000 + '{"schema": "replay.comparison/1"}')
+    os.mkfifo(folder / "pipe.json")
+    found, _ = found_entries.find_entries([folder])
+    assert [(item.name, item.kind) for item in found] == [
+        ("a.rsnap", "snapshot"), ("c.json", "comparison"), ("history", "history"), ("history/r.rres", "result"),
+        ("n.json", "result"),
+    ]  # fmt: skip
+    assert [item.kind for item in found_entries.find_entries([folder / "other.json"])[0]] == ["document"]
+    monkeypatch.setattr(found_entries, "MAXIMUM_DOCUMENTS", 1)
+    assert [item.name for item in found_entries.find_entries([folder])[0]] == [
+        "a.rsnap", "c.json", "history", "history/r.rres",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("path", ["/", "/page/0", "/{half}/", "/{token}x/", "/%2e%2e/", "/x/{token}/"])
 def test_without_the_token_nothing_is_shown(folder, path):
     with serving(folder) as viewer:

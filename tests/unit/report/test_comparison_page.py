@@ -101,7 +101,7 @@ def test_equal_counters_are_said_to_be_equal(tmp_path):
     sides = {
         name: dataclasses.replace(getattr(compared(), name), counters=WindowCounters(A, [A])) for name in "ab"
     }
-    assert "every counter is the same" in page_of(tmp_path, compared(**sides))
+    assert "Every counter is the same" in page_of(tmp_path, compared(**sides))
 
 
 def test_where_the_bound_changes_both_parts_explain(tmp_path):

@@ -28,7 +28,7 @@ def counted_parts(row: ComparedRow) -> Iterator[Section]:
     moved = moved_counters(a.total, b.total)
     if not moved:
         part.lines.append(
-            "Both sides execute the same instructions and memory accesses: every counter is the same."
+            "Every counter is the same: as many instructions of each kind, and as many accesses of memory."
         )
         yield part
         return

@@ -42,8 +42,8 @@ def waterfall(launches: Sequence[ComparedLaunch]) -> tuple[str, Markup] | None:
         begin, end = sorted((places[at - 1], places[at]))
         share = f", {100 * step / change:.0f} % of the change" if change else ""
         text = f"{name}: {_signed(step)}{share}"
-        drawing.text(0.0, y + 12, text, "start", "label")
         drawing.line("reference", across(places[at - 1]), y - 12, across(places[at - 1]), y + 30)
+        drawing.text(0.0, y + 12, text, "start", "label")
         style = "change slower" if step > 0 else "change faster"
         drawing.box(style, across(begin), y + 17, max(across(end), across(begin) + 0.003), y + 30, text)
     _end(drawing, across, len(steps) + 1, f"B, all launches {duration(total_b)}", total_b)

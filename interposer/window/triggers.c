@@ -1,0 +1,280 @@
+// What is watched for (`replay capture --when`): watch, hit, record, keep or drop.
+//
+// With a ring every launch that matches is a window, recorded as any other: its inputs are on file before it
+// runs. When it has ended it is judged. A window that is kept has a note that says why; of the others only
+// the last ones stay, and what they hold of the file is used again (contents/ring.c). Without a ring launches
+// are timed, and one that was slow has the next ones of its kernel and geometry recorded.
+#include "base/handles.h"
+#include "base/selection.h"
+#include "contents/contents.h"
+#include "contents/copy.h"
+#include "driver/real.h"
+#include "generated/structs.h"
+#include "objects/objects.h"
+#include "record/writer.h"
+#include "window/window.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+enum {
+  SAMPLES = 15,          // that a median is of
+  FEWEST_SAMPLES = 5,    // before which nothing is slow
+  ARMED_LAUNCHES = 1000, // that are recorded after a slow one, unless one is slow again
+  GEOMETRY_WORDS = 7,
+};
+static const uint64_t shortest_pause_ns = 100000000, longest_pause_ns = 60000000000;
+
+struct watched_row { // a kernel with one geometry
+  uint64_t recent[SAMPLES];
+  uint64_t count;                    // of times
+  uint32_t armed;                    // launches that are still recorded
+  uint64_t slow, slow_ns, median_ns; // the last launch that was slow, 0: none
+  uint64_t slow_before;              // the one that armed it
+};
+
+static MUTEX(lock);
+static ZERO_IN_CHILD struct handle_table rows;
+static ZERO_IN_CHILD atomic_bool has_ended;
+static ZERO_IN_CHILD uint64_t hits, pause_ns;
+static ZERO_IN_CHILD _Atomic uint64_t paused_until_ns;
+static ZERO_IN_CHILD uint32_t answered; // requests of `replay trigger`
+static volatile sig_atomic_t signals;   // that have come
+static ZERO_IN_CHILD uint32_t signals_answered;
+static ZERO_IN_CHILD _Atomic uint64_t unwatched_paused;
+static ZERO_IN_CHILD uint64_t unwatched_types; // launches of which --when nan knows no types
+static ZERO_IN_CHILD uint64_t too_small_bytes, too_small_launch;
+
+static bool watches(uint32_t triggers) { return (selection.when.triggers & triggers) != 0; }
+
+bool watching_has_ended(void) { return atomic_load_explicit(&has_ended, memory_order_relaxed); }
+
+// ---- times --------------------------------------------------------------------------------------
+
+static uint64_t key_of(const struct call *call) {
+  uint32_t geometry[GEOMETRY_WORDS] = {0};
+  const struct CUlaunchConfig *config = pointer_argument(call, 0);
+  if (!has_launch_config(call->function))
+    for (int n = 0; n < GEOMETRY_WORDS; n++)
+      geometry[n] = (uint32_t)call->arguments[1 + n];
+  else if (config != NULL)
+    read_memory(geometry, &config->gridDimX, sizeof geometry);
+  uint64_t key = (uint64_t)(uintptr_t)call->kernel;
+  for (int n = 0; n < GEOMETRY_WORDS; n++)
+    key = (key ^ geometry[n]) * 0x9e3779b97f4a7c15u;
+  return key;
+}
+
+struct watched_row *row_of_launch(struct call *call) {
+  if (LIKELY(!watches(WHEN_SLOWER | WHEN_TIME)) || call->kernel == NULL || call->ordinal == 0)
+    return NULL;
+  uint64_t key = key_of(call);
+  struct handle_row *found = find_handle(&rows, key);
+  if (found != NULL)
+    return found->object;
+  HOLD(lock);
+  found = find_handle(&rows, key);
+  if (found != NULL)
+    return found->object;
+  struct watched_row *row = calloc(1, sizeof *row);
+  if (row != NULL && !add_handle(&rows, key, row)) {
+    free(row);
+    row = NULL;
+  }
+  return row;
+}
+
+void watch_time(struct call *call) {
+  struct watched_row *row = call->timing == NULL ? row_of_launch(call) : NULL;
+  if (row != NULL)
+    begin_timing(call, NULL, row);
+}
+
+static uint64_t median_of(const struct watched_row *row) {
+  uint64_t sorted[SAMPLES];
+  size_t count = row->count < SAMPLES ? row->count : SAMPLES;
+  for (size_t n = 0; n < count; n++) {
+    size_t at = n;
+    for (; at > 0 && sorted[at - 1] > row->recent[n]; at--)
+      sorted[at] = sorted[at - 1];
+    sorted[at] = row->recent[n];
+  }
+  return count > 0 ? sorted[count / 2] : 0;
+}
+
+void launch_took(struct watched_row *row, uint64_t ordinal, uint64_t time_ns) {
+  HOLD(lock);
+  uint64_t median = median_of(row);
+  bool slower = watches(WHEN_SLOWER) && row->count >= FEWEST_SAMPLES &&
+                time_ns * 1000 >= median * selection.when.slower && time_ns > median;
+  row->recent[row->count++ % SAMPLES] = time_ns;
+  if (!slower && !(watches(WHEN_TIME) && time_ns > selection.when.time_ns))
+    return;
+  row->slow_before = row->armed > 0 ? row->slow_before : ordinal;
+  row->slow = ordinal;
+  row->slow_ns = time_ns;
+  row->median_ns = slower ? median : 0;
+  if (selection.when.ring == 0 && row->armed == 0)
+    row->armed = ARMED_LAUNCHES;
+}
+
+// ---- asked for by people ------------------------------------------------------------------------
+
+static void take_signal(int number) {
+  (void)number;
+  signals++;
+}
+
+void begin_watching(void) {
+  struct sigaction before, taken = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
+  int number = selection.when.signal;
+  if (number != 0 && sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+    sigaction(number, &taken, NULL);
+}
+
+static bool is_asked_for(void) {
+  return watches(WHEN_SIGNAL) && ((uint32_t)signals != signals_answered || times_asked() != answered);
+}
+
+// ---- which launches are recorded ----------------------------------------------------------------
+
+bool launch_is_wanted(struct call *call) {
+  if (watching_has_ended())
+    return false;
+  uint64_t until = atomic_load_explicit(&paused_until_ns, memory_order_relaxed);
+  if (until != 0 && now_ns() < until) {
+    atomic_fetch_add(&unwatched_paused, 1);
+    return false;
+  }
+  if (selection.when.ring > 0 || is_asked_for())
+    return true;
+  struct watched_row *row = row_of_launch(call);
+  if (row == NULL || row->armed == 0)
+    return false;
+  HOLD(lock);
+  row->armed -= row->armed > 0;
+  return true;
+}
+
+// ---- judging ------------------------------------------------------------------------------------
+
+// A NaN where no memory of the launch held one before; or an infinity, where none held either.
+static bool made_nonfinite(const struct call *launch, char *words, size_t room) {
+  enum { NAN_BITS = 0x0f, NAMES = 4 };
+  static const char *const names[NAMES] = {"f16", "bf16", "f32", "f64"};
+  uint32_t bytes = 0;
+  const char *types = launch->kernel != NULL ? element_types_of(launch->kernel, &bytes) : NULL;
+  if (bytes == 0 || launch->packed == NULL) {
+    unwatched_types++;
+    return false;
+  }
+  uint8_t held = 0, made = 0;
+  unsigned made_type = 0, made_offset = 0;
+  for (uint32_t at = 0; at < bytes; at += (uint32_t)strlen(types + at) + 1) {
+    unsigned offset, type;
+    uint8_t had, appeared;
+    if (sscanf(types + at, "%u %u", &offset, &type) != 2 || type >= NAMES ||
+        offset + 8 > launch->packed_bytes ||
+        !nonfinite_of(word_at(launch->packed, offset), type, &had, &appeared))
+      continue;
+    held |= had;
+    if (made == 0 && appeared != 0) {
+      made_type = type;
+      made_offset = offset;
+    }
+    made |= appeared;
+  }
+  bool nan = (made & NAN_BITS) != 0 && (held & NAN_BITS) == 0;
+  bool infinity = (made & ~NAN_BITS) != 0 && held == 0;
+  if (nan || infinity)
+    snprintf(words, room, "%s of type %s in the memory of the parameter at byte %u",
+             nan ? "a NaN" : "an infinity", names[made_type], made_offset);
+  return nan || infinity;
+}
+
+// Why the window is kept, as words; its trigger is the result, NULL: it is not kept.
+static const char *reason_of(const struct call *launch, char *words, size_t room) {
+  int error = device_error_met();
+  struct watched_row *row = launch != NULL ? row_of_launch((struct call *)(uintptr_t)launch) : NULL;
+  enum { ASSERTION_FAILED = 710 };
+  words[0] = '\0';
+  if (error != 0 && (watches(WHEN_ERROR) || (watches(WHEN_ASSERT) && error == ASSERTION_FAILED))) {
+    snprintf(words, room, "the device reports error %d", error);
+    return error == ASSERTION_FAILED ? "assert" : "error";
+  }
+  if (launch != NULL && launch->result != SUCCESS && watches(WHEN_ERROR)) {
+    snprintf(words, room, "the driver answered %d", launch->result);
+    return "error";
+  }
+  if (watches(WHEN_HANG) && device_stayed_busy()) {
+    snprintf(words, room, "it has not ended after %.3g s", (double)selection.when.hang_ns / 1e9);
+    return "hang";
+  }
+  if (watches(WHEN_NAN) && launch != NULL && launch->result == SUCCESS && error == 0 &&
+      made_nonfinite(launch, words, room))
+    return "nan";
+  if (row != NULL && row->slow == launch->ordinal) {
+    int length = snprintf(words, room, "it took %.4g us", (double)row->slow_ns / 1e3);
+    if (row->median_ns != 0)
+      length += snprintf(words + length, room - (size_t)length, " where the median is %.4g us",
+                         (double)row->median_ns / 1e3);
+    if (row->slow_before != row->slow)
+      snprintf(words + length, room - (size_t)length, "; launch %lu was slow first", row->slow_before);
+    return row->median_ns != 0 ? "slower" : "time";
+  }
+  if (is_asked_for()) {
+    snprintf(words, room, "it was asked for");
+    return "signal";
+  }
+  return NULL;
+}
+
+// The more often something happens, the longer nothing is watched for after it.
+static void pause_after_hit(void) {
+  uint64_t now = now_ns(), until = atomic_load(&paused_until_ns);
+  bool again_at_once = until != 0 && now < until + pause_ns;
+  pause_ns = again_at_once ? pause_ns * 2 : shortest_pause_ns;
+  pause_ns = pause_ns > longest_pause_ns ? longest_pause_ns : pause_ns;
+  uint64_t pause = pause_ns > selection.when.every_ns ? pause_ns : selection.when.every_ns;
+  atomic_store(&paused_until_ns, now + pause);
+}
+
+void judge_window(const struct call *launch, uint64_t call) {
+  char words[200];
+  const char *trigger = reason_of(launch, words, sizeof words);
+  uint64_t ordinal = launch != NULL ? launch->ordinal : 0, left_out = bytes_left_out();
+  if (left_out > too_small_bytes) {
+    too_small_bytes = left_out;
+    too_small_launch = ordinal;
+  }
+  tell_recording(false);
+  if (trigger == NULL)
+    return;
+  const char *kernel = launch != NULL && launch->kernel != NULL ? launch->kernel->name : "a graph";
+  write_note(NOTE_TRIGGER, 0, call, "%s launch %lu of %s: %s", trigger, ordinal, kernel, words);
+  signals_answered = (uint32_t)signals;
+  answered = times_asked();
+  windows_are_kept();
+  struct watched_row *row = launch != NULL ? row_of_launch((struct call *)(uintptr_t)launch) : NULL;
+  if (row != NULL)
+    row->armed = 0;
+  pause_after_hit();
+  // After an error or a hang this process gets no further.
+  if (++hits >= selection.when.max_snapshots || device_error_met() != 0 || device_stayed_busy())
+    atomic_store(&has_ended, true);
+}
+
+void end_watching(void) {
+  enum { FIRST_FAULT = 700 }; // of the errors of kernels
+  char text[400];
+  int length =
+      snprintf(text, sizeof text, "watched.paused=%lu\nwatched.hits=%lu\nwatched.without_types=%lu\n",
+               atomic_load(&unwatched_paused), hits, unwatched_types);
+  if (too_small_bytes > 0)
+    length += snprintf(text + length, sizeof text - (size_t)length, "watched.too_small=%lu %lu\n",
+                       too_small_launch, too_small_bytes);
+  int error = watches(WHEN_ERROR) && hits == 0 && current_context() != 0 ? ASK("cuStreamQuery", 1) : 0;
+  if (error >= FIRST_FAULT && error != ERROR_CONTEXT_IS_DESTROYED)
+    length += snprintf(text + length, sizeof text - (size_t)length, "watched.error_elsewhere=%d\n", error);
+  write_process_text(text, (size_t)length);
+}

@@ -1,0 +1,127 @@
+"""What `--when` watches for, as it is typed and as the shim is told."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from replay.api.vocabulary import TRIGGERS, Trigger
+from replay.errors import UsageError
+from replay.records import dataclass
+from replay.text import parse_size
+
+_TIME_NS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60 * 10**9, "h": 3600 * 10**9}
+_BY_NAME = {trigger.name: trigger for trigger in TRIGGERS}
+_SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}
+MAXIMUM_RING = 10_000  # launches
+MAXIMUM_SNAPSHOTS = 1000
+_LONGEST_NS = 1 << 62
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is watched for. triggers: name -> number, as the shim takes it (0 for none). ring: launches that are held
+    until it is known whether they went wrong, 0: none. ring_bytes: contents of one of them at most, 0 for no limit.
+    every_ns: from one snapshot to the next."""
+
+    triggers: dict[str, int]
+    typed: str
+    ring: int = 0
+    ring_bytes: int = 0
+    maximum_snapshots: int = 1
+    every_ns: int = 0
+
+    def environment(self) -> dict[str, str]:
+        """The variables that tell the shim."""
+        when = [name + (f"={value}" if value else "") for name, value in self.triggers.items()]
+        found = {
+            "REPLAY_CAPTURE_WHEN": ",".join(when),
+            "REPLAY_CAPTURE_MAX_SNAPSHOTS": str(self.maximum_snapshots),
+        }
+        if self.ring:
+            found["REPLAY_CAPTURE_RING"] = str(self.ring)
+        if self.ring_bytes:
+            found["REPLAY_CAPTURE_RING_BYTES"] = str(self.ring_bytes)
+        if self.every_ns:
+            found["REPLAY_CAPTURE_EVERY"] = str(self.every_ns)
+        return found
+
+    def __str__(self) -> str:
+        """As it could be typed."""
+        return self.typed
+
+
+def parse_watching(
+    when: str, ring: str | None = None, maximum_snapshots: int | None = None, every: str | None = None
+) -> Watching:
+    """`slower=2x,error`, or `nan or hang=30s`; with `--ring`, `--max-snapshots` and `--every`. Raises UsageError."""
+    triggers: dict[str, int] = {}
+    for text in re.split(r"\s*,\s*|\s+or\s+", when.strip()):
+        name, _, value = text.partition("=")
+        trigger = _BY_NAME.get(name)
+        if trigger is None:
+            known = ", ".join(item.name for item in TRIGGERS)
+            raise UsageError(f"{text[:40]!r} is no trigger", where="--when", next=f"use some of {known}")
+        triggers[name] = _value(trigger, value)
+    launches, ring_bytes, given = 0, 0, f"--when {_quoted(when)}"
+    if ring is not None:
+        launches, ring_bytes = _parse_ring(ring)
+        given += f" --ring {_quoted(ring)}"
+    if any(_BY_NAME[name].ring for name in triggers):
+        launches = launches or 1
+    if maximum_snapshots is not None and not 1 <= maximum_snapshots <= MAXIMUM_SNAPSHOTS:
+        raise UsageError(f"expected a number from 1 to {MAXIMUM_SNAPSHOTS}", where="--max-snapshots")
+    every_ns = parse_time(every, "--every") if every is not None else 0
+    given += f" --max-snapshots {maximum_snapshots}" if maximum_snapshots else ""
+    given += f" --every {every}" if every else ""
+    return Watching(triggers, given, launches, ring_bytes, maximum_snapshots or 1, every_ns)
+
+
+def _quoted(text: str) -> str:
+    return f"'{text}'" if " " in text else text
+
+
+def _value(trigger: Trigger, text: str) -> int:
+    where = f"--when {trigger.name}"
+    if trigger.argument == "TIME":
+        return parse_time(text, where)
+    if trigger.argument == "Nx":
+        match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)x?", text)
+        if match is None or float(match[1]) <= 1:
+            raise UsageError(
+                f"{text[:40]!r} is no factor above 1", where=where, next="give for example slower=2x"
+            )
+        return round(float(match[1]) * 1000)
+    if trigger.argument == "NAME" and text:
+        number = _SIGNALS.get(text.removeprefix("SIG"))
+        if number is None:
+            raise UsageError(f"{text[:40]!r} is no such signal", where=where, next="use USR1 or USR2")
+        return int(number)
+    if text:
+        raise UsageError("takes no argument", where=where, next=f"write --when {trigger.name}")
+    return 0
+
+
+def parse_time(text: str, where: str) -> int:
+    """ns of `5ms`, `30s`, `10m`. Raises UsageError, which names the option."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*(ns|us|ms|s|m|h)", text.strip())
+    found = round(float(match[1]) * _TIME_NS[match[2]]) if match is not None else 0
+    if not 0 < found < _LONGEST_NS:
+        raise UsageError(f"{text[:40]!r} is no time", where=where, next="give for example 5ms, 30s or 10m")
+    return found
+
+
+def _parse_ring(text: str) -> tuple[int, int]:
+    """Launches and bytes of `8`, `8 launches`, `2G`, or both with a comma. Raises UsageError."""
+    launches = size_bytes = 0
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([0-9]{1,9})(?:\s*launch(?:es)?)?\s*", part)
+        if match is None:
+            size_bytes = parse_size(part, "--ring")
+        elif 1 <= int(match[1]) <= MAXIMUM_RING:
+            launches = int(match[1])
+        else:
+            raise UsageError(
+                f"a ring holds from 1 to {MAXIMUM_RING} launches", where="--ring", next="use --ring 8 or 2G"
+            )
+    return launches or 1, size_bytes

@@ -1,0 +1,96 @@
+"""Which windows of a capture with `--when` are kept, and what was not watched: from its notes alone, before packing."""
+
+from __future__ import annotations
+
+import datetime
+import struct
+from collections import deque
+from dataclasses import field
+from pathlib import Path
+from typing import Any
+
+from replay.api.vocabulary import NoteCode, RecordKind
+from replay.raw.records import RawFile
+from replay.records import dataclass
+from replay.text import number, size
+
+_NOTE = struct.Struct("<II")
+MAXIMUM_HITS = 10_000
+_MAXIMUM_TEXT_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One time that a trigger came. windows: places of the windows that are kept, from 1. text: of the note. time_s:
+    seconds since 1970, when it was noted."""
+
+    windows: tuple[int, ...]
+    text: str
+    time_s: float
+
+    @property
+    def label(self) -> str:
+        """For a file's name: 20261128T104500Z."""
+        return datetime.datetime.fromtimestamp(self.time_s, datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+
+
+@dataclass
+class Hits:
+    """What a process met. watched: what the shim counted, by name."""
+
+    found: list[Hit] = field(default_factory=list)
+    watched: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def not_watched(self) -> str:
+        """For people; "" when all was watched."""
+        said = []
+        paused = self.watched.get("watched.paused", "0")
+        if paused.isdecimal() and int(paused):
+            said.append(f"{number(int(paused), 'launch', 'launches')} in pauses after a snapshot (--every)")
+        untyped = self.watched.get("watched.without_types", "0")
+        if untyped.isdecimal() and int(untyped):
+            said.append(
+                f"{number(int(untyped), 'launch', 'launches')} for NaN: no PTX says which numbers the kernel writes"
+            )
+        launch, _, needed = self.watched.get("watched.too_small", "").partition(" ")
+        if needed.isdecimal():
+            said.append(f"launch {launch}, which needed {size(int(needed))} in the ring (--ring)")
+        error = self.watched.get("watched.error_elsewhere", "")
+        if error:
+            said.append(f"error {error} came from a launch that was not recorded: leave out --kernel")
+        return "; ".join(said)
+
+
+def find_hits(path: Path, launcher: dict[str, Any]) -> Hits:
+    """The hits of one process. A process that a signal ended has met a `crash` in its last window."""
+    hits, ring = Hits(), max(int(launcher.get("ring", 0)), 1)
+    last: deque[int] = deque(maxlen=ring)
+    place = opened_ns = 0
+    with RawFile(path) as raw:
+        for record in raw.records():
+            if record.kind == RecordKind.PROCESS:
+                text = record.payload[:_MAXIMUM_TEXT_BYTES].rstrip(b"\0").decode("utf-8", "replace")
+                lines = (line.partition("=") for line in text.splitlines() if line.startswith("watched."))
+                hits.watched |= {name: value for name, _, value in lines}
+            if record.kind != RecordKind.NOTE or len(record.payload) < _NOTE.size:
+                continue
+            code, length = _NOTE.unpack_from(record.payload)
+            if code == NoteCode.WINDOW_OPEN:
+                place, opened_ns = place + 1, record.time_ns
+                last.append(place)
+            elif code == NoteCode.TRIGGER and place and len(hits.found) < MAXIMUM_HITS:
+                words = record.payload[_NOTE.size : _NOTE.size + length].decode("utf-8", "replace")
+                hits.found.append(Hit((*last,), words, _seconds(raw, record.time_ns)))
+        crashed = raw.pid == launcher.get("pid") and int(launcher.get("exit_status", 0)) < 0
+        clean = raw.ending is not None and raw.ending.state == "complete"
+        if "crash" in launcher.get("when", ()) and crashed and not clean and place and not hits.found:
+            words = f"crash: signal {-int(launcher['exit_status'])} ended the application"
+            hits.found.append(Hit((*last,), words, _seconds(raw, opened_ns)))
+    return hits
+
+
+def _seconds(raw: RawFile, time_ns: int) -> float:
+    """Of a moment by CLOCK_MONOTONIC."""
+    since = min(max(raw.start_time_ns + time_ns - raw.monotonic_ns, 0), 1 << 62)
+    return since / 1e9

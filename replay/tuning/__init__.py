@@ -1,0 +1,1 @@
+"""The best of several configurations of a captured kernel."""

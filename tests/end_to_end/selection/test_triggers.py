@@ -1,0 +1,108 @@
+"""`capture --when`: the launch that goes wrong is captured though nobody named it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from replay.errors import ExitCode
+
+WRONG = "goes_wrong"
+
+
+def info(replay, name="x.rsnap"):
+    return json.loads(replay("info", name, "--json").stdout)
+
+
+def test_nan_is_found_in_the_launch_that_makes_it_with_its_inputs_and_the_one_before(replay):
+    replay.capture("--when", "nan", "--ring", "2", application=replay.application(WRONG, "nan"))
+    found = info(replay)
+    assert found["summary"]["trigger"].startswith("nan launch 137 of normalise: a NaN of type f32")
+    assert [window["number"] for window in found["windows"]] == [136, 137]
+    assert "outputs of 2 of 2 windows match" in replay("run", "x.rsnap").stdout
+    replay("dump", "x.rsnap", "--window", "137", "-o", "dumped")
+    contents = b"".join(path.read_bytes() for path in (replay.folder / "dumped").rglob("*") if path.is_file())
+    assert b"\xff\xff\xff\x7f" * 64 in contents or b"\x00\x00\xc0\xff" * 64 in contents
+
+
+def test_write_out_of_bounds_is_captured_with_what_was_there_before_and_faults_again(replay):
+    done = replay.capture("--when", "error", application=replay.application(WRONG, "fault"), status=1)
+    assert "it was kept for: error launch 57 of scatter" in done.stderr
+    assert info(replay)["summary"]["launches"] == 1
+    ran = replay("run", "x.rsnap")
+    assert "FAULT reproduced: CUDA_ERROR_ILLEGAL_ADDRESS in kernel scatter" in ran.stdout
+
+
+def test_launch_that_was_slow_once_is_captured_itself_with_a_ring(replay):
+    replay.capture("--when", "slower=2x", "--ring", "1", application=replay.application(WRONG, "slow"))
+    assert info(replay)["summary"]["trigger"].startswith("slower launch 250 of work: it took")
+    assert "outputs match" in replay("run", "x.rsnap").stdout
+
+
+def test_without_a_ring_the_next_slow_launch_is_captured_and_the_note_says_which_was_first(replay):
+    replay.capture("--when", "slower=2x", application=replay.application(WRONG, "slow", "1000"))
+    trigger = info(replay)["summary"]["trigger"]
+    assert trigger.startswith("slower launch 750 of work")
+    assert "launch 250 was slow first" in trigger
+
+
+def test_last_launch_before_a_crash_of_the_host_is_captured(replay):
+    application = replay.application(WRONG, "crash")
+    replay.capture("--when", "error or crash", application=application, status=128 + 11)
+    assert info(replay)["summary"]["trigger"] == "crash: signal 11 ended the application"
+    assert info(replay)["windows"] == []
+    assert "outputs match" in replay("run", "x.rsnap").stdout
+
+
+def test_launch_longer_than_a_time_is_captured(replay):
+    replay.capture("--when", "time=20us", "--ring", "1", application=replay.application(WRONG, "slow"))
+    assert info(replay)["summary"]["trigger"].startswith("time launch 250 of work")
+
+
+def test_when_nothing_goes_wrong_there_is_no_snapshot_and_the_application_is_as_ever(replay):
+    application = replay.application("vector_add", "5")
+    done = replay.capture(
+        "--when", "error,nan,crash", application=application, status=int(ExitCode.COULD_NOT)
+    )
+    assert "nothing went wrong: 5 launches were watched" in done.stderr
+    assert "all correct" in done.stdout
+
+
+def test_other_launches_leave_no_contents_on_the_disk(replay):
+    replay.capture("--when", "nan", "--keep-raw", application=replay.application(WRONG, "nan"))
+    blobs = sum(path.stat().st_size for path in replay.folder.glob("x.rcap/blobs.*"))
+    assert 0 < blobs <= 64 << 10
+
+
+def test_several_snapshots_have_names_of_their_own(replay):
+    selection = ["--when", "slower=2x", "--ring", "1", "--max-snapshots", "3"]
+    replay.capture(*selection, application=replay.application(WRONG, "slow", "600"))
+    (path,) = replay.folder.glob("x.*Z.rsnap")
+    assert "slower launch 250" in info(replay, path.name)["summary"]["trigger"]
+
+
+def test_ring_that_is_too_small_says_which_launch_needed_how_much(replay):
+    selection = ["--when", "error", "--ring", "1,1k"]
+    done = replay.capture(*selection, application=replay.application(WRONG, "fault"), status=1)
+    assert "which needed" in done.stderr
+    assert "in the ring" in done.stderr
+    assert "needed" in replay("info", "x.rsnap").stdout
+
+
+@pytest.mark.parametrize(
+    ("selection", "words"),
+    [
+        (["--when", "sunday"], "is no trigger"),
+        (["--when", "slower=1x"], "is no factor above 1"),
+        (["--when", "time=fast"], "is no time"),
+        (["--when", "error=3"], "takes no argument"),
+        (["--when", "signal=KILL"], "is no such signal"),
+        (["--when", "error", "--launch", "3"], "--when chooses the launches"),
+        (["--ring", "3"], "belong to --when"),
+        (["--when", "error", "--ring", "0"], "a ring holds"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(replay, selection, words):
+    done = replay.capture(*selection, application=["true"], status=int(ExitCode.USAGE))
+    assert words in done.stderr
