@@ -142,8 +142,7 @@ Outcome KernelOperation::run(uint64_t number, std::function<bool()> prerequisite
   request.shared_unit_bytes = where->device.architecture.shared_unit_bytes();
   request.exact_shared = settings().exact_shared;
   request.interleave = settings().interleave;
-  // So that what is read before it was waited for is seen to be.
-  request.deferred = settings().deferred || (settings().checks.bits & bit_of(Check::init));
+  request.deferred = settings().deferred;
   request.deferred_seed = settings().deferred_seed;
   request.prerequisite = std::move(prerequisite);
   request.record_touched = !settings().touched.empty();
