@@ -141,7 +141,7 @@ def found(folder: Path, page: str) -> Path:
     else:
         source = "results"
         for at in range(10):
-            level = {"REPLAY_EMULATOR_SLOWDOWN": f"vector_add:{1.04 if at > 5 else 1}",
+            level = {"REPLAY_EMULATOR_SLOWDOWN": f"vector_add:{1.06 if at > 5 else 1}",
                      "REPLAY_EMULATOR_PROCESS_NOISE": "0.004", "REPLAY_EMULATOR_NOISE_SEED": str(at)}  # fmt: skip
             replay(folder, "run", "-q", "--quick", name, "--history", source, **level)
     replay(folder, "report", "-q", source, "-o", target.name)

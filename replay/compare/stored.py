@@ -180,8 +180,12 @@ def _judge_stored(
         return Judgement(Verdict.WRONG, wrong, None), None
     if doubt := next((item.doubt for item in rounds if item.doubt), ""):
         return Judgement(Verdict.UNSURE, doubt, None), None
-    differences = [item.difference for item in rounds]
-    if all(side.exact for item in rounds for side in (item.a, item.b)):
+    if all(side.exact for found in sides for side in found):
+        # The side with fewer results goes round, so that each of the other is held against one.
+        around = zip(
+            *(itertools.islice(itertools.cycle(found), max(map(len, sides))) for found in sides), strict=True
+        )
+        differences = [Round(left, right, False).difference for left, right in around]
         found = judge(differences * 2, minimum_effect) or give_up(differences, minimum_effect, "undecided")
         return found, probability_of_chance(differences) if len(differences) > 1 else None
     times_a, times_b = occasions(_times(a)), occasions(_times(b))

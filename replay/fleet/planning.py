@@ -25,12 +25,14 @@ from replay.snapshot.own import identity
 MOST_UNITS = 10_000_000
 GOES_ON_S = 24 * 3600.0  # for so long a night that has not ended is the one that is meant
 _GIT_TIMEOUT_S = 20.0
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:(/|$)")  # of which a path has left one slash
 _NIGHT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
 def begin(results: Path, corpus: Path, matrix_file: Path, *, name: str = "", confirm: bool = True) -> Night:
     """The night `name` in the folder of results, begun now or before. Without a name: the last one, when it is of the
     same corpus and matrix, has not ended, and began within a day; else a new one. Raises UsageError, FileError."""
+    require_folder(results)
     matrix = read_matrix(matrix_file)
     if name and not _NIGHT.fullmatch(name):
         raise UsageError(
@@ -59,9 +61,19 @@ def begin(results: Path, corpus: Path, matrix_file: Path, *, name: str = "", con
         os.close(beginning)
 
 
+def require_folder(results: Path) -> None:
+    """Raises UsageError for a URL: who works on a night holds locks in its folder, and a bucket has none."""
+    if _URL.match(str(results)):
+        raise UsageError(
+            "is a URL, and a night needs locks", where=results,
+            next="give a folder that all nodes share, and copy it when the night is over (docs/fleet.md)",
+        )  # fmt: skip
+
+
 def nights(results: Path) -> tuple[list[Night], list[FleetProblem]]:
     """All in a folder of results, oldest first, and why others cannot be read; of a folder that is a night itself that
     one. Raises UsageError."""
+    require_folder(results)
     if (results / "plan.json").is_file():
         return [Night(results)], []
     found: list[tuple[str, str]] = []

@@ -28,7 +28,9 @@ from replay.snapshot.own import identity
 from replay.text import now_utc
 
 LOOKS_EVERY_S = 0.5  # at a night in which nothing is to be had at the moment
-_DONE_IN_A_ROW = 32  # units, after which a list of all that are done is cheaper than a look at each
+# Units that are done, after which a list of all is cheaper than a look at each: a look is as long as 64 names, so
+# devices that crowd where the last units are do not list a hundred thousand for each.
+_DONE_IN_A_ROW, _NAMES_FOR_A_LOOK = 32, 64
 PATIENCE_S = 60.0  # for another device to take what this one could not do
 
 
@@ -51,6 +53,7 @@ class Taking:
         self._waiting = deque(units[start:] + units[:start])  # undone, as far as this device knows
         self._numbers = {unit.id: (number, unit) for number, unit in units}
         self._limit = night.matrix.limits.attempts
+        self._done_in_a_row = max(_DONE_IN_A_ROW, len(units) // _NAMES_FOR_A_LOOK)
 
     def next(self, *, alone: bool = False) -> Taken | None:
         """A unit that is held now, None when there is none at the moment. alone: also one that this device has failed
@@ -62,7 +65,7 @@ class Taking:
                 number, unit = self._waiting.popleft()
                 if self._night.path_of(unit.id).exists():
                     done += 1
-                    if done == _DONE_IN_A_ROW:
+                    if done == self._done_in_a_row:
                         finished = self._night.finished()
                         self._waiting = deque(
                             item for item in self._waiting if not finished.get(item[1].id, (False, False))[0]

@@ -10,6 +10,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.snapshot.schema import INSTALLED_FOLDERS, Call, Frame, Origins, Source, all_of
 
+_NOT_KNOWN: list[Frame] = []
 _MADE_UP = ("<frozen ", "<string>")
 
 
@@ -29,16 +30,20 @@ class LaunchOrigins:
                     continue
                 call, thread, stack = launch
                 self._calls.setdefault(thread, []).append(call)
-                known = stacks[stack - 1] if 0 < stack <= len(stacks) else []
+                known = stacks[stack - 1] if 0 < stack <= len(stacks) else _NOT_KNOWN
                 self._stacks.setdefault(thread, []).append(known)
 
     def of(self, call: Call) -> list[Frame]:
         """The frames of a launch, the innermost first; empty: not known, or no launch."""
-        place = bisect_right(self._calls.get(call.thread, ()), call.number)
-        function = by_symbol().get(call.function) if place and call.section == "window" else None
+        function = by_symbol().get(call.function) if call.section == "window" else None
         if function is None or function.effect not in (Effect.LAUNCH, Effect.GRAPH_LAUNCH):
             return []
-        return self._stacks[call.thread][place - 1]
+        return self.at(call.thread, call.number)
+
+    def at(self, thread: int, number: int) -> list[Frame]:
+        """Of the launch that is this call of the window; launches from one place share one list."""
+        place = bisect_right(self._calls.get(thread, ()), number)
+        return self._stacks[thread][place - 1] if place else _NOT_KNOWN
 
 
 def own_frames(frames: Sequence[Frame]) -> list[Frame]:

@@ -14,6 +14,7 @@ from replay.errors import UsageError
 from replay.fleet.engines import engine, require_name
 from replay.fleet.matrix import read_matrix
 from replay.fleet.night import Night
+from replay.fleet.planning import require_folder
 from replay.fleet.searching import FOLDER, Hunt, run_searches
 from replay.library.searching import versions_of
 from replay.results.bisection import Bisection
@@ -85,6 +86,7 @@ def search_check(
     quick: bool,
 ) -> tuple[list[Caused], list[str]]:
     """Likewise of a check. matrix: which kinds of devices to search on; None: those of this machine."""
+    require_folder(results)
     results.mkdir(parents=True, exist_ok=True)
     if matrix is None:
         matrix = results / "here.toml"

@@ -10,12 +10,14 @@ from pathlib import Path
 
 from replay.engine.checking.readings import Readings
 from replay.errors import ReplayError, UsageError
+from replay.inspection.origins import LaunchOrigins
 from replay.inspection.requirements import Limits, Requirements, find_requirements
 from replay.outputs.elements import Region
 from replay.overview.calls import Follower, WindowCalls, read_window
 from replay.overview.code import Images
 from replay.overview.memory import MAXIMUM_READ, memory_of
-from replay.overview.model import KernelCode, Overview
+from replay.overview.model import Branch, KernelCode, Overview, Timeline
+from replay.overview.origins import came_from
 from replay.snapshot.calls import Calls
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.contents import Snapshot, describe_images
@@ -97,8 +99,15 @@ def _look(opened: Snapshot, window: Window | None) -> Overview:
     return Overview(
         info, window, opened.summary(), needs, why_not, list(islice(opened.notes(), MAXIMUM_NOTES)), kernels,
         max(0, len(every) - MAXIMUM_KERNELS), list(islice(describe_images(opened), MAXIMUM_IMAGES)), memory,
-        follower.timeline,
+        follower.timeline, _origins(reader, follower.timeline),
     )  # fmt: skip
+
+
+def _origins(reader: SnapshotReader, timeline: Timeline) -> Branch | None:
+    try:
+        return came_from(timeline, LaunchOrigins(reader))
+    except ReplayError:  # a snapshot whose frames make no sense has none
+        return None
 
 
 def _regions(readings: Readings, ranges: list[Range]) -> dict[int, list[Region]]:

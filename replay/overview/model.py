@@ -152,9 +152,23 @@ class KernelCode:
     timed: int = 0
 
 
+@dataclass
+class Branch:
+    """A Python frame with what it called, or a kernel. place: file and line in full. weight: GPU time in nanoseconds of
+    its launches where `timed` of the root says so, else how many they are. branches: by name and place."""
+
+    name: str
+    place: str
+    launches: int = 0
+    weight: float = 0
+    timed: bool = False
+    branches: dict[tuple[str, str], Branch] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Overview:
-    """One window of a snapshot. window: None of a file with one. kernels_left_out: beyond the limit."""
+    """One window of a snapshot. window: None of a file with one. kernels_left_out: beyond the limit. origins: None
+    where no frames were kept."""
 
     info: SnapshotInfo
     window: Window | None
@@ -167,3 +181,4 @@ class Overview:
     images: list[tuple[Image, str]]
     memory: MemoryMap
     timeline: Timeline
+    origins: Branch | None = None

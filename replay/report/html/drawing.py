@@ -37,13 +37,14 @@ class Drawing:
             )
         )
 
-    def name(self, width: float, y: float, text: str) -> None:
-        """Words at the left edge, in a line from `y` on; what has no room in the width ends in dots."""
+    def name(self, width: float, y: float, text: str, x: float = 0.0, title: str = "") -> None:
+        """Words from `x` on, in a line from `y` on; what has no room in the width ends in dots. title: by default the
+        words."""
         self._parts.append(
             Markup(
-                '<foreignObject x="0" y="{:.1f}" width="{}" height="18"><div class="name" title="{}">{}</div>'
+                '<foreignObject x="{}" y="{:.1f}" width="{}" height="18"><div class="name" title="{}">{}</div>'
                 "</foreignObject>"
-            ).format(y, _share(width), text, text)
+            ).format(_share(x), y, _share(width), title or text, text)
         )
 
     def dot(self, style: str, x: float, y: float, title: str = "", radius: float = 4) -> None:

@@ -231,7 +231,7 @@ def _series(item: Series) -> Section:
     )
     detail = Section(_title(item))
     detail.is_folded = not item.changes
-    results = number(len(item.points), "result")
+    results = number(len(item.points), "result") if item.changes else unchanged(item)
     detail.lines.append(f"{shown(item.device)}, {item.source}, {results}, latest {duration(item.latest_ns)}")
     detail.lines += [
         f"{percent(change.ratio, 1)} on {shown(change.created_utc)} ({shown(change.path)})"

@@ -43,6 +43,15 @@ def only(comparison) -> ComparedRow:
     return comparison.rows[0]
 
 
+def test_of_more_results_on_one_side_none_is_left_out(tmp_path):
+    before = [stored(tmp_path, timed(modelled(), 1000)) for _ in range(3)]
+    after = [stored(tmp_path, timed(modelled(), 1000 if at < 3 else 1040)) for at in range(10)]
+    assert only(compare_results(before, after, 0.01)).verdict == "UNSURE"
+    assert only(compare_results(after, before, 0.01)).verdict == "UNSURE"
+    assert only(compare_results(before, after[3:], 0.01)).verdict == "SLOWER"
+    assert only(compare_results(before, after[:3], 0.01)).verdict == "SAME"
+
+
 def test_modelled_results_are_exact(tmp_path):
     a, b = (stored(tmp_path, timed(modelled(), ns, ns, ns)) for ns in (1000, 1030))
     row = only(compare_results([a], [b], 0.01))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import html
 import io
 import re
@@ -103,6 +104,29 @@ def test_without_pyarrow_parquet_says_what_to_install(told, monkeypatch):
     with pytest.raises(UsageError, match="pyarrow") as caught:
         fleet_parquet(told)
     assert "gpu-replay[parquet]" in caught.value.next
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser")
+def test_a_row_of_thousands_is_found_by_its_address_and_by_words(told, tmp_path):
+    """They are laid out only when they come near."""
+    (case,) = (case for case in told.cases if case.verdict == "SLOWER")
+    cases = [
+        dataclasses.replace(case, unit=f"{n:016x}", kernel=f"k{n}", ratio=1.5 - n / 1e4) for n in range(300)
+    ]
+    many = dataclasses.replace(told, cases=cases)
+    (tmp_path / "index.html").write_text(dict(files_of(many, HistoryView("", [], 0), {}))["index.html"])
+    assert (tmp_path / "index.html").read_text().count('class="scroll large"') == 2
+    last = f"unit-{299:016x}"
+    with Chromium(tmp_path) as browser:
+        browser.open(tmp_path / "index.html", place=last)
+        at = browser.run(f"document.getElementById('{last}').getBoundingClientRect().top")
+        bar = browser.run("document.querySelector('.finder').getBoundingClientRect().bottom")
+        assert bar <= at <= browser.run("window.innerHeight")
+        browser.run("document.getElementById('words').value = 'k277'; remember()")
+        seen = "[...document.querySelectorAll('tr[data-find]')].filter(row => row.getClientRects().length).length"
+        assert browser.run(seen) == 2
+        browser.open(tmp_path / "index.html", 400)
+        assert browser.run("document.documentElement.scrollWidth") <= 400
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no browser")

@@ -25,6 +25,7 @@ from replay.snapshot.schema import (
     Image,
     Kernel,
     Note,
+    Origins,
     ParameterSlot,
     Range,
     Summary,
@@ -45,6 +46,7 @@ class SnapshotFactory:
     images: list[Image] = field(default_factory=list)
     census: list[Census] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    origins: list[Origins] = field(default_factory=list)
     fault: Fault | None = None
     exit_status: int | None = None
     kernels: list[Kernel] = field(default_factory=list)
@@ -170,6 +172,8 @@ class SnapshotFactory:
                 writer.write("call", to_wire(call))
             for census in self.census:
                 writer.write("census", to_wire(census))
+            for origins in self.origins:
+                writer.write("origins", to_wire(origins))
             for note in self.notes:
                 writer.write("note", to_wire(note))
             writer.write(

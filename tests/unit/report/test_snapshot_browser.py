@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from replay.report.html.snapshot.page import render_snapshots
-from replay.snapshot.schema import Census, Note
+from replay.snapshot.schema import Census, Frame, Note, Origins
 
 from ..helpers.chromium import BROWSER, Chromium
 from ..helpers.pages import barriers, tree
-from ..helpers.snapshot_factory import SnapshotFactory, vector_add
+from ..helpers.snapshot_factory import THREAD, SnapshotFactory, vector_add
 from .test_browser import HOSTILE_NAMES, PAPER, look_at
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome: apt install chromium")
@@ -36,6 +36,12 @@ def window() -> SnapshotFactory:
         if at % 50 == 49:
             factory.call("cuEventRecord", [0xE1, 0x51 + at % 2])
             factory.call("cuStreamWaitEvent", [0x52 - at % 2, 0xE1, 0])
+    frames = [
+        Frame("train.py", 7, "forward"),
+        Frame("train.py", 20, "main"),
+        Frame("torch/site-packages/x.py", 3),
+    ]
+    factory.origins.append(Origins(frames, [[0, 2, 1], [1]], [[1, THREAD, 1], [300, THREAD, 2]]))
     factory.notes.append(Note("MEMORY_SKIPPED", "over the quota", 7))
     return factory
 
@@ -89,8 +95,8 @@ def test_a_screen_reader_meets_the_parts_in_their_order(browser, page):
     found = tree(browser)
     headings = [name for role, name in found if role == "heading"]
     assert headings == [
-        "401 launches of vector_add", "Timeline", "Memory", "Kernels", "Module images", "What a replay needs",
-        "What is missing", "Capture", "How to reproduce",
+        "401 launches of vector_add", "Timeline", "Memory", "Kernels", "Module images", "Where launches came from",
+        "What a replay needs", "What is missing", "Capture", "How to reproduce",
     ]  # fmt: skip
     named = {"link", "button", "searchbox", "application", "image", "region"}
     assert all(name for role, name in found if role in named)
@@ -260,6 +266,7 @@ def test_hostile_names_execute_nothing(tmp_path, browser, name):
         **{**vars(factory.calls[4]), "inputs": {"name": name.encode("utf-8", "replace")}}
     )
     factory.notes.append(Note(name[:40], name, 1, name[:60]))
+    factory.origins = [Origins([Frame(name, 1, name)], [[0]], [[1, THREAD, 1]])]
     path = tmp_path / "page.html"
     path.write_text(render_snapshots([factory.write(tmp_path / "x.rsnap")]), encoding="utf-8")
     browser.open(path, place="call=6&q=launch&memory=1")

@@ -15,12 +15,15 @@ from replay.cli import main
 from replay.errors import UsageError
 from replay.overview import calls as columns
 from replay.overview import contents, memory
+from replay.overview import origins as came_from
 from replay.overview.look import look
+from replay.overview.model import Branch
+from replay.report.html.snapshot.origins import flames
 from replay.report.html.snapshot.page import render_snapshots
-from replay.snapshot.schema import CHUNK_BYTES, Census, Note
+from replay.snapshot.schema import CHUNK_BYTES, Census, Frame, Note, Origins
 
 from ..helpers.saxpy_snapshot import write_snapshot
-from ..helpers.snapshot_factory import SnapshotFactory, vector_add
+from ..helpers.snapshot_factory import THREAD, SnapshotFactory, vector_add
 from .test_browser import HOSTILE_NAMES
 
 GOLDEN = sorted((Path(__file__).parents[2] / "golden" / "snapshots").glob("*.rsnap"))
@@ -223,6 +226,90 @@ def test_repeated_launches_are_counted_without_an_object_for_each(tmp_path):
     ] * 3
     assert len(found.timeline.which) == 300
     assert len(found.timeline.kinds) == 1
+
+
+def traced(tmp_path: Path, origins: Origins, launches: int = 4) -> Path:
+    factory = SnapshotFactory()
+    factory.set_up(PTX, "twice")
+    item = factory.range(0x3000_0000_0000, bytes(64), bytes(64))
+    for _ in range(launches):
+        factory.launch(struct.pack("<Q", item.address), [(0, 8)], 1, 32)
+    factory.origins.append(origins)
+    return factory.write(tmp_path / "traced.rsnap")
+
+
+FRAMES = [
+    Frame("app/model.py", 7, "forward"),
+    Frame("app/train.py", 20, "main"),
+    Frame("site-packages/t/x.py", 3, "f"),
+]
+
+
+def test_launches_are_shown_by_the_frames_that_they_came_from(tmp_path):
+    factory = SnapshotFactory()
+    factory.set_up(PTX, "twice")
+    last = len(factory.calls) + 4
+    path = traced(tmp_path, Origins(FRAMES, [[0, 2, 1], [1]], [[1, THREAD, 1], [last, THREAD, 2]]))
+    (found,) = look(path)
+    root = found.origins
+    assert root is not None
+    assert (root.launches, root.weight, root.timed) == (4, 4, False)
+    (main,) = (one for one in root.branches.values())
+    assert (main.name, main.place, main.launches) == ("main (train.py:20)", "app/train.py:20 (main)", 4)
+    assert {one.name: one.launches for one in main.branches.values()} == {
+        "forward (model.py:7)": 3,
+        "twice": 1,
+    }
+    page = render_snapshots([path])
+    assert "app/model.py:7 (forward): 3 launches, 75 %" in page
+    assert "app/model.py:7 (forward), called by app/train.py:20 (main)" in page
+
+
+def test_a_snapshot_without_frames_has_no_such_part(added):
+    (found,) = look(added)
+    assert found.origins is None
+    assert "Where launches came from" not in render_snapshots([added])
+
+
+@pytest.mark.parametrize(
+    "origins",
+    [Origins([], [[0], [-1, 10**12]], [[1, THREAD, 1]]), Origins(FRAMES, [[0]], [[1, THREAD, 9], [5], [2, -1, 1]]),
+     Origins(FRAMES, [[0] * 20_000], [[1, THREAD, 1]]), Origins(FRAMES, [[0]], [[10**15, THREAD, 1]] * 3)],
+)  # fmt: skip
+def test_frames_that_make_no_sense_harm_no_page(tmp_path, origins):
+    assert "<h1>4 launches" in render_snapshots([traced(tmp_path, origins)])
+
+
+def test_widths_are_shares_and_narrow_ones_are_drawn_as_one():
+    root = Branch("all launches", "", 1000, 1000.0)
+    for at, weight in enumerate([500, 300, 190, *[1] * 10]):
+        root.branches[str(at), ""] = Branch(str(at), "", weight, weight)
+    boxes = re.findall(r'<rect class="frame[^>]*x="([0-9.]+)%"[^>]* width="([0-9.]+)%"', flames(root))
+    assert [(float(x), float(width)) for x, width in boxes] == [
+        (0, 100),
+        (0, 50),
+        (50, 30),
+        (80, 19),
+        (99, 1),
+    ]
+    assert "10 others: 10 launches, 1 %" in flames(root)
+    assert flames(Branch("all launches", "", 0, 0, branches={("a", ""): Branch("a", "")})).count("<rect") == 1
+
+
+def test_a_window_without_calls_says_so(tmp_path):
+    factory = SnapshotFactory()
+    factory.set_up(PTX, "twice")
+    assert "The window makes no calls." in render_snapshots([factory.write(tmp_path / "x.rsnap")])
+
+
+def test_many_stacks_are_put_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(came_from, "MOST_PATHS", 2)
+    frames = [Frame("a.py", line, "f") for line in range(8)]
+    launches = [[number, THREAD, 1 + number % 8] for number in range(1, 40)]
+    (found,) = look(traced(tmp_path, Origins(frames, [[at] for at in range(8)], launches), 16))
+    assert found.origins is not None
+    assert sorted(one.launches for one in found.origins.branches.values()) == [2, 2, 12]
+    assert ("others", "") in found.origins.branches
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)

@@ -60,6 +60,7 @@ def front_page(
         matrix=rows[:MAXIMUM_ROWS],
         left_out=" ".join(more(rows, MAXIMUM_ROWS, "kernels: fleet.csv has all")),
         sections=sections,
+        devices=len(night.devices),
         draw=lambda plot: draw(plot, 0),
         files=files,
     )

@@ -17,6 +17,7 @@ from replay.report.html.charts import bar
 from replay.report.html.model import Table
 from replay.report.html.page import assembled, page_style, part
 from replay.report.html.snapshot.blocks import calls_block, memory_block
+from replay.report.html.snapshot.origins import flames, origins_note, paths_table
 from replay.report.run.preflight import needs_lines
 from replay.report.snapshot import devices_line, info_facts
 from replay.snapshot.contents import COURSE_NOTES
@@ -56,6 +57,9 @@ class WindowShown:
     kernels: Table
     kernels_note: str
     code_of: list[KernelCode]
+    flames: Markup
+    origins: Table
+    origins_note: str
     images: Table
     calls: Table
     memory: Table
@@ -100,7 +104,7 @@ def render_snapshots(paths: Sequence[Path], window: int | None = None) -> str:
 
 
 def _window(place: int, path: Path, overview: Overview, texts: Markup) -> WindowShown:
-    info, summary = overview.info, overview.summary
+    info, summary, origins = overview.info, overview.summary, overview.origins
     launches = summary.launches if summary is not None else 0
     names = [_name(item.kernel.demangled or item.kernel.name) for item in overview.kernels]
     what = _listed(names) or "no kernel"
@@ -124,7 +128,10 @@ def _window(place: int, path: Path, overview: Overview, texts: Markup) -> Window
         info.whole and not missing.rows, verdict, missing,
         Table(["", ""], [[name, text] for name, text in needs_lines(overview.needs)] if overview.needs else []),
         shown(overview.why_no_needs, 300), _kernels(overview), _kernels_note(overview),
-        [item for item in overview.kernels if item.codes], _images(overview), _calls(overview), _memory(overview),
+        [item for item in overview.kernels if item.codes],
+        Markup() if origins is None else flames(origins), Table([]) if origins is None else paths_table(origins),
+        "" if origins is None else origins_note(origins, launches), _images(overview), _calls(overview),
+        _memory(overview),
         _memory_note(overview), Table(["", ""], [[name, text] for name, text in info_facts(info) if text]), overview,
         texts, memory_block(overview.memory),
         [shown(shlex.join(["replay", word, str(path), *chosen])) for word in ("info", "run")],
