@@ -24,6 +24,7 @@ enum { CAPTURE_MODE_RELAXED = 2 }; // CU_STREAM_CAPTURE_MODE_RELAXED
 enum {
   TIMED_AT_FIRST = 8,
   TIMINGS = 256, // under way at most
+  COLLECTED_TOGETHER = 16,
 };
 
 enum { TIMING_FREE, TIMING_TAKEN, TIMING_UNDER_WAY };
@@ -63,6 +64,14 @@ static void end_timing(struct timing *timing) {
   atomic_store_explicit(&timing->state, TIMING_FREE, memory_order_release);
 }
 
+// Its events stay for the next one in this context: making them costs more than recording them.
+static void rest_timing(struct timing *timing) {
+  if (timing->watched == NULL)
+    end_timing(timing);
+  else
+    atomic_store_explicit(&timing->state, TIMING_FREE, memory_order_release);
+}
+
 static bool take_timing(struct timing *timing, int from) {
   return atomic_compare_exchange_strong(&timing->state, &from, TIMING_TAKEN);
 }
@@ -86,7 +95,12 @@ void collect_timings(uint64_t context) {
   int capture_mode = CAPTURE_MODE_RELAXED;
   exchange_capture_mode(&capture_mode);
   for (struct timing *timing = timings; timing < timings + TIMINGS; timing++) {
-    if (!take_timing(timing, TIMING_UNDER_WAY))
+    if (context != 0 && timing->context == context && take_timing(timing, TIMING_FREE)) {
+      end_timing(timing);
+      continue;
+    }
+    if (atomic_load_explicit(&timing->state, memory_order_relaxed) != TIMING_UNDER_WAY ||
+        !take_timing(timing, TIMING_UNDER_WAY))
       continue;
     if (context != 0 && timing->context != context) {
       atomic_store_explicit(&timing->state, TIMING_UNDER_WAY, memory_order_release);
@@ -99,8 +113,10 @@ void collect_timings(uint64_t context) {
       add_time(timing, (uint64_t)((double)milliseconds * 1e6 + 0.5));
     if (result == ERROR_NOT_READY && context == 0)
       atomic_store_explicit(&timing->state, TIMING_UNDER_WAY, memory_order_release);
-    else
+    else if (context != 0)
       end_timing(timing);
+    else
+      rest_timing(timing);
   }
   exchange_capture_mode(&capture_mode);
 }
@@ -113,22 +129,32 @@ static int record_event(const struct timing *timing, uint64_t event) {
 void begin_timing(struct call *call, struct list_row *row, struct watched_row *watched) {
   if (atomic_load(&captures_under_way) > 0)
     return;
-  collect_timings(0);
-  struct timing *timing = timings;
-  while (timing < timings + TIMINGS && !take_timing(timing, TIMING_FREE))
-    timing++;
-  if (timing == timings + TIMINGS)
+  static atomic_uint begun; // a place to begin at, where all launches are timed
+  unsigned place = watched != NULL ? atomic_fetch_add(&begun, 1) : 0;
+  if (watched == NULL || place % COLLECTED_TOGETHER == 0)
+    collect_timings(0);
+  struct timing *timing = NULL;
+  for (unsigned n = 0; n < TIMINGS && timing == NULL; n++)
+    if (take_timing(&timings[(place + n) % TIMINGS], TIMING_FREE))
+      timing = &timings[(place + n) % TIMINGS];
+  if (timing == NULL)
     return;
+  uint64_t context = current_context();
+  if (timing->start != 0 && timing->context != context) {
+    ASK("cuEventDestroy_v2", timing->start);
+    ASK("cuEventDestroy_v2", timing->stop);
+    timing->start = timing->stop = 0;
+  }
   timing->row = row;
   timing->watched = watched;
   timing->call = row == NULL ? call->number : 0;
   timing->ordinal = call->ordinal;
-  timing->context = current_context();
+  timing->context = context;
   timing->stream = stream_of_call(call);
   timing->per_thread = (call->record_function & PER_THREAD_BIT) != 0;
-  if (ASK("cuEventCreate", word(&timing->start), 0) == SUCCESS &&
-      ASK("cuEventCreate", word(&timing->stop), 0) == SUCCESS &&
-      record_event(timing, timing->start) == SUCCESS)
+  bool has_events = timing->start != 0 || (ASK("cuEventCreate", word(&timing->start), 0) == SUCCESS &&
+                                           ASK("cuEventCreate", word(&timing->stop), 0) == SUCCESS);
+  if (has_events && record_event(timing, timing->start) == SUCCESS)
     call->timing = timing;
   else
     end_timing(timing);

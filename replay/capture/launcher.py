@@ -26,6 +26,7 @@ from typing import Any
 
 from replay import stacks
 from replay.api.vocabulary import CAPTURE_ENVIRONMENT
+from replay.capture.asked import hangs
 from replay.capture.selection import Selection
 from replay.capture.stand_in import stand_in_folder, with_stand_in
 from replay.capture.variables import VariableService
@@ -137,9 +138,11 @@ def run_application(
     environ: Mapping[str, str] = os.environ,
     watch: Callable[[], None] | None = None,
     keep_command_line: bool = False,
+    on_hang: Callable[[], None] | None = None,
 ) -> Ended:
     """Run `command` to its end with the interposer writing into `raw`. watch: called now and then while it runs.
-    keep_command_line: all of it, secrets too.
+    keep_command_line: all of it, secrets too. on_hang: called once, when a launch has not ended for the time of
+    `--when hang`.
 
     Raises CaptureError when it cannot be started or the interposer is not installed.
     """
@@ -174,12 +177,36 @@ def run_application(
             forward.append(child.pid)
             facts["pid"] = child.pid
             write_facts(raw, facts)
-            status = _wait(child, watch)
+            status = _wait(child, _with_hangs(watch, selection, raw, facts, on_hang))
             forward.clear()
             left_behind, running = _wait_for_others(raw)
     facts["exit_status"] = status
     write_facts(raw, facts)
     return Ended(child.pid, status, left_behind, running)
+
+
+def _with_hangs(
+    watch: Callable[[], None] | None,
+    selection: Selection,
+    raw: Path,
+    facts: dict[str, Any],
+    on_hang: Callable[[], None] | None,
+) -> Callable[[], None] | None:
+    """`watch`, that also looks for a launch that does not end."""
+    limit_ns = 0 if selection.watching is None else selection.watching.triggers.get("hang", 0)
+    if not limit_ns:
+        return watch
+
+    def look() -> None:
+        if watch is not None:
+            watch()
+        if not facts.get("hung") and hangs(raw, limit_ns):
+            facts["hung"] = True
+            write_facts(raw, facts)
+            if on_hang is not None:
+                on_hang()
+
+    return look
 
 
 def _wait(child: subprocess.Popen[bytes], watch: Callable[[], None] | None) -> int:

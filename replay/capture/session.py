@@ -108,10 +108,12 @@ def capture(
     packer: Packer = pack,
     pack_options: str = "",
     follow: Callable[[int], None] | None = None,
+    on_written: Callable[[PackReport], None] | None = None,
 ) -> CaptureReport:
     """Run `command`, then write `output`. A file that is there already is replaced at the end, in one step. follow:
     called now and then while the application runs, with the bytes of contents that were copied so far. pack_options:
-    those with which `replay pack` does what `packer` does.
+    those with which `replay pack` does what `packer` does. on_written: called with a snapshot that was written while
+    the application still ran, because a launch of it does not end.
 
     Raises CaptureError when the application cannot be started, FileError when nothing can be written.
     """
@@ -121,7 +123,13 @@ def capture(
     try:
         watch = None if follow is None else partial(_watch, raw, follow)
         ended = run_application(
-            command, selection, driver, raw, watch=watch, keep_command_line=keep_command_line
+            command,
+            selection,
+            driver,
+            raw,
+            watch=watch,
+            keep_command_line=keep_command_line,
+            on_hang=partial(_write_at_once, raw, output, packer, on_written),
         )
     except BaseException:  # an interrupt, too: the application was not started, or has been ended by it
         shutil.rmtree(raw, ignore_errors=True)
@@ -156,6 +164,16 @@ def capture(
         report.raw = raw
         report.problems.append("processes of the application are still running; the raw capture is kept")
     return report
+
+
+def _write_at_once(
+    raw: Path, output: Path, packer: Packer, on_written: Callable[[PackReport], None] | None
+) -> None:
+    """The application may never end. What fails now is told when it has ended and it is tried again."""
+    with contextlib.suppress(ReplayError, OSError, MemoryError):
+        packed = packer(raw, output)
+        if on_written is not None and packed.snapshots:
+            on_written(packed)
 
 
 def _watch(raw: Path, follow: Callable[[int], None]) -> None:

@@ -4,6 +4,7 @@
 minimum_effect = 0.05        # of times measured on another day
 [[owner]]
 kernel = "gemm.*"            # regular expression, searched for in the readable name
+source = "models/llama"      # likewise, in the places that launch and define the kernel; one of the two is enough
 team = "blas"
 link = "https://example.org/blas"
 minimum_effect = 0.1         # optional
@@ -21,7 +22,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from replay.check.entries import THE_FILE, EntryError, each, expression, fraction, only, read_entries, table
+from replay.check.entries import (
+    THE_FILE,
+    EntryError,
+    compiled,
+    each,
+    expression,
+    fraction,
+    only,
+    read_entries,
+    table,
+)
 
 KNOWN = {"limits", "owner", "quarantine"}
 
@@ -30,10 +41,17 @@ KNOWN = {"limits", "owner", "quarantine"}
 class Owner:
     """Who is notified about a kernel."""
 
-    kernel: re.Pattern[str]
+    kernel: re.Pattern[str] | None
     team: str
     link: str = ""
     minimum_effect: float | None = None
+    source: re.Pattern[str] | None = None
+
+    def owns(self, kernel: str, places: str) -> bool:
+        """places: where it is launched and defined, "" where that is not known: then no source fits."""
+        return (self.kernel is None or bool(self.kernel.search(kernel))) and (
+            self.source is None or bool(self.source.search(places))
+        )
 
 
 @dataclass(frozen=True)
@@ -53,9 +71,9 @@ class Config:
     quarantined: tuple[Quarantine, ...] = ()
     minimum_effect: float | None = None
 
-    def owner(self, kernel: str) -> Owner | None:
-        """The first whose expression is found in the name."""
-        return next((owner for owner in self.owners if owner.kernel.search(kernel)), None)
+    def owner(self, kernel: str, places: str = "") -> Owner | None:
+        """The first whose expressions are found. places: as of `Owner.owns`."""
+        return next((owner for owner in self.owners if owner.owns(kernel, places)), None)
 
     def quarantine(self, kernel: str, today: datetime.date) -> Quarantine | None:
         """The first that holds today."""
@@ -68,9 +86,9 @@ class Config:
             None,
         )
 
-    def effect(self, kernel: str, default: float) -> float:
+    def effect(self, kernel: str, default: float, places: str = "") -> float:
         """How large a change of this kernel must be."""
-        owner = self.owner(kernel)
+        owner = self.owner(kernel, places)
         if owner is not None and owner.minimum_effect is not None:
             return owner.minimum_effect
         return default if self.minimum_effect is None else self.minimum_effect
@@ -100,16 +118,20 @@ def config_of(value: dict[str, Any]) -> Config:
 
 
 def _owner(item: dict[str, Any]) -> Owner:
-    only(item, {"kernel", "team", "link", "minimum_effect"}, "[[owner]]")
+    only(item, {"kernel", "source", "team", "link", "minimum_effect"}, "[[owner]]")
+    source = item.get("source")
+    if source is not None and (not isinstance(source, str) or not source):
+        raise EntryError("[[owner]] source is no regular expression", "[[owner]]", "source")
     link = str(item.get("link", ""))
     if link and not link.startswith(("https://", "http://", "mailto:")):
         text = f"[[owner]] link is {link!r}, expected https://, http:// or mailto:"
         raise EntryError(text, "[[owner]]", "link")
     return Owner(
-        expression(item, "[[owner]]"),
+        None if source and "kernel" not in item else expression(item, "[[owner]]"),
         str(item.get("team", "")),
         link,
         fraction(item.get("minimum_effect"), "[[owner]]"),
+        None if source is None else compiled(source, "source", "[[owner]]"),
     )
 
 

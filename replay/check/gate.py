@@ -19,6 +19,7 @@ from pathlib import Path
 
 from replay import __version__
 from replay.check.config import Config
+from replay.compare.machine_code import places_of
 from replay.compare.replayed import own_noise
 from replay.compare.rows import observation
 from replay.compare.sides import SnapshotWindow, windows_at
@@ -236,7 +237,8 @@ def _unchecked(
 ) -> tuple[CheckedCase, bool]:
     """The case before its first replay, and whether it is quarantined."""
     kernel = ", ".join(window.kernels) or "no kernel"
-    owner, quarantine = config.owner(kernel), config.quarantine(kernel, day)
+    owner = config.owner(kernel, places_of(window.made_of))
+    quarantine = config.quarantine(kernel, day)
     case = CheckedCase(
         name, window.window, kernel, "FAILED",
         quarantined="" if quarantine is None else quarantine.reason or "quarantined",
@@ -327,7 +329,8 @@ def _finding(
         )
     ratio = seen.time_ns / accepted_ns
     default, why = (MINIMUM_EFFECT, "the clock is exact") if seen.exact else baseline.smallest_effect(result)
-    effect, asked = config.effect(case.kernel, default), config.effect(case.kernel, -1.0) > 0
+    places = places_of(result.kernels)
+    effect, asked = config.effect(case.kernel, default, places), config.effect(case.kernel, -1.0, places) > 0
     why = "as the configuration says" if asked else why
     verdict = "SLOWER" if ratio >= 1 + effect else "FASTER" if ratio <= 1 / (1 + effect) else "PASS"
     if verdict == "PASS" and why is _NOT_KNOWN and abs(math.log(ratio)) >= math.log1p(_DOUBTFUL_EFFECT):

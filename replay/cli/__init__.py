@@ -28,6 +28,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 GROUPS: dict[str, dict[str, str]] = {
     "Capture": {
         "capture": "Run an application and write the launches asked for into a snapshot.",
+        "trigger": "Ask a capture that waits for it for a snapshot of the next launch.",
         "pack": "Make a snapshot of a raw capture, also one that was killed.",
         "extract": "Cut one window out of a snapshot into a file of its own.",
         "fetch": "Bring the contents that a snapshot has elsewhere into the file.",

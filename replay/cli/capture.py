@@ -172,7 +172,7 @@ def capture(
     from replay.capture.session import content_bytes, default_output
     from replay.drivers import find_driver
     from replay.pack import PackReport, pack
-    from replay.report.capture import capture_value, render_capture
+    from replay.report.capture import capture_value, render_capture, snapshot_lines
     from replay.report.streams.json import print_document
     from replay.report.streams.progress import GrowthLines, Progress
     from replay.results.documents import CAPTURE
@@ -222,6 +222,12 @@ def capture(
     if listing:
         return _list(application, selection, chosen, driver or "", json=json, quiet=quiet)
 
+    def tell(packed: PackReport) -> None:
+        if not quiet:
+            for line in [text for item in packed.snapshots for text in snapshot_lines(item)]:
+                print(f"replay: {line}", file=sys.stderr)
+            print("replay: the application still runs", file=sys.stderr, flush=True)
+
     path = output if output is not None else default_output(application)
     copied = GrowthLines("copying memory of the application, {} so far", hidden=quiet or json)
     with taker(external, least, weights) as elsewhere:
@@ -234,6 +240,7 @@ def capture(
             keep_command_line=keep_command_line,
             packer=packer,
             pack_options=pack_options(external, least, weights, with_ir),
+            on_written=tell,
             follow=(lambda size_bytes: copied.see(size_bytes, time.monotonic())) if copied.visible else None,
         )
     if not quiet or report.failure:

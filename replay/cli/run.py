@@ -35,7 +35,8 @@ OPTIONS = {
         "best_effort",
     ),
     "Timing": (
-        "samples", "quick", "rigorous", "timing", "caches", "serialize", "profile", "counters", "expand_graphs",
+        "samples", "quick", "rigorous", "timing", "caches", "serialize", "profile", "sanitizer", "counters",
+        "expand_graphs",
     ),
     "Variants": (
         "swap", "ptxas", "tileiras", "triton", "num_warps", "num_stages", "constant", "llvm_options", "jit", "grid",
@@ -76,6 +77,14 @@ def run(
     profile: Annotated[
         bool, flag("--profile", "Replay exactly once, without timing, for a profiler around it.")
     ] = False,
+    sanitizer: Annotated[
+        str,
+        option(
+            "TOOL",
+            "Replay once under compute-sanitizer's memcheck, initcheck, racecheck or synccheck.",
+            "--sanitizer",
+        ),
+    ] = "",
     timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,
     untrusted: Untrusted = False,
@@ -215,6 +224,8 @@ def run(
         constant=constant or (), llvm_options=llvm_options, jit=jit or (), grid=grid or (), block=block or (),
         shared=shared or (),
     )  # fmt: skip
+    if sanitizer:
+        return _sanitized(snapshot, sanitizer, options.timeout_s, json=json, quiet=quiet)
     if dry_run:
         return _look(snapshot, options, json=json, quiet=quiet)
     if output is not None:
@@ -263,6 +274,23 @@ def _look(snapshot: Path, options: "RunOptions", *, json: bool, quiet: bool) -> 
         brief=nothing if quiet else None,
     )
     return ExitCode.DONE if all(one.can_run for one in found) else ExitCode.COULD_NOT
+
+
+def _sanitized(snapshot: Path, tool: str, timeout_s: float, *, json: bool, quiet: bool) -> int:
+    """`--sanitizer`: this very command, once, with compute-sanitizer around it."""
+    from replay.cli.common import reproduction
+    from replay.errors import ExitCode
+    from replay.report.findings import render_brief, render_check
+    from replay.report.streams.json import print_result
+    from replay.results.documents import FINDINGS
+    from replay.run.sanitizer import check_with_sanitizer
+
+    words = reproduction()
+    at = next(k for k, word in enumerate(words) if word.partition("=")[0] == "--sanitizer")
+    del words[at : at + (1 if "=" in words[at] else 2)]
+    found = check_with_sanitizer(snapshot, tool, [*words, "--profile", "--quiet"], timeout_s)
+    print_result(FINDINGS, found, json, render_check, brief=render_brief if quiet else None)
+    return ExitCode.GATE_FAILED if found.has_faults else ExitCode.DONE
 
 
 def _dtype(text: str) -> tuple[str, str]:

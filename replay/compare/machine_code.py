@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from replay.images.demangle import demangle
 from replay.results.comparison import ComparedKernel
@@ -32,13 +33,24 @@ def replayed(kernels: Iterable[CapturedKernel], variant: VariantFacts | None) ->
         named = [one for one in mine if (one[0].replaces or one[0].name) == kernel.name]
         # Results that do not say what a kernel replaces: the only one may have another name.
         same = named or (mine if len(mine) == 1 and not mine[0][0].replaces else [])
-        found.append(_compared(*same[0]) if same else _compared(kernel, kernel.image))
+        made = _compared(*same[0]) if same else _compared(kernel, kernel.image)
+        found.append(replace(made, launched_from=kernel.launched_from, defined_at=kernel.defined_at))
     return found
 
 
 def captured(kernels: Iterable[CapturedKernel]) -> list[ComparedKernel]:
     """Of a snapshot as it is."""
-    return [_compared(kernel, kernel.image) for kernel in kernels]
+    return [
+        replace(
+            _compared(kernel, kernel.image), launched_from=kernel.launched_from, defined_at=kernel.defined_at
+        )
+        for kernel in kernels
+    ]
+
+
+def places_of(kernels: Iterable[CapturedKernel | ComparedKernel]) -> str:
+    """Where they are launched and defined, a line each: what an owner's `source` is searched for in."""
+    return "\n".join(text for kernel in kernels for text in (kernel.launched_from, kernel.defined_at) if text)
 
 
 def _compared(kernel: CompiledKernel, image: str) -> ComparedKernel:

@@ -19,7 +19,7 @@ from replay.difference.kernels import Parts, newest_pair, readable
 from replay.difference.listing import CodeLine, difference
 from replay.difference.machine import Disassembler
 from replay.difference.ptx import MAXIMUM_LINES, ptx_lines
-from replay.errors import ImageError, ReplayError, UsageError
+from replay.errors import FormatError, ImageError, ReplayError, UsageError
 from replay.images.demangle import demangle
 from replay.reading import read_file
 from replay.records import dataclass
@@ -101,6 +101,8 @@ class _Side:
             self.kernels = list(dict.fromkeys(name for *_, kernels in self._modules for name in kernels))
         elif suffix in IR:
             text = read_file(path, MAXIMUM_TEXT_BYTES)
+            if not text.strip():
+                raise FormatError("is empty", where=path, next="`replay dump` writes what a snapshot has")
             found = _FUNCTION.search(text.decode("utf-8", "replace"))
             self.kernels = [found[1] if found else path.stem]
             self._ir[self.kernels[0]] = {suffix: text}

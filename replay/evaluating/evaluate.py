@@ -18,7 +18,7 @@ from replay.compare.replayed import Replay, SideOptions, compare_windows
 from replay.compare.rounds import RoundLimits
 from replay.compare.sides import SnapshotWindow, windows_at
 from replay.drivers import find_driver
-from replay.errors import CancelledError, EngineError, ErrorPrinted, ImageError, ReplayError, UsageError
+from replay.errors import CancelledError, EngineError, ErrorPrinted, ReplayError, UsageError
 from replay.evaluating.hints import hint
 from replay.evaluating.moved import figures, made_of, moved
 from replay.outputs.wording import difference_lines, finding
@@ -34,7 +34,7 @@ from replay.snapshot.windows import choose_window
 from replay.text import now_utc
 from replay.variants.images import MAXIMUM_FILE_BYTES
 from replay.variants.kernels import find_kernel
-from replay.variants.model import Swap, Variant
+from replay.variants.model import Swap, Variant, refuse_program
 from replay.variants.planned import KeptPlans
 
 SHOWN_BUFFERS, SHOWN_PLACES, SHOWN_FINDINGS = 4, 4, 8
@@ -105,7 +105,7 @@ class Judge:
         run: Replay = partial(self._run_once, plan_of=KeptPlans())
         counted: dict[str, float] = {}
         try:
-            _refuse_program(candidate)
+            refuse_program(candidate.name, candidate.name)
             challenged = self._challenges.options(self._path, self._options, progress)
             asked = replace(self._checking(challenged), variant=variant)
             checked = run(self._path, asked, _titled(progress, "outputs"))
@@ -167,15 +167,6 @@ class Judge:
             source=row.source,
             exact=row.low is not None and row.low == row.high,
         )
-
-
-def _refuse_program(candidate: Path) -> None:
-    """Who proposes candidates is not the user: nothing of theirs runs but kernels."""
-    if candidate.suffix == ".py":
-        raise ImageError(
-            "is a program, no kernel", where=candidate.name,
-            next="a .py is not executed: save its kernel's PTX (Triton: `asm['ptx']`, Numba: `inspect_asm()`)",
-        )  # fmt: skip
 
 
 def _titled(progress: Progress, title: str) -> Progress:

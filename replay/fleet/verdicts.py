@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from replay import __version__
 from replay.check.config import Config
+from replay.compare.machine_code import places_of
 from replay.compare.rows import JudgedRow, make_comparison
 from replay.compare.verdict import MINIMUM_EFFECT, Verdict, probability_of_chance
 from replay.errors import ReplayError
@@ -153,7 +154,7 @@ def _case(
     is_begun: bool,
 ) -> FleetCase:
     config: Config = night.matrix.config
-    owner = config.owner(unit.kernel)
+    owner = config.owner(unit.kernel, "" if row is None else places_of(row.a.kernels))
     excused = config.quarantine(unit.kernel, datetime.datetime.now(datetime.timezone.utc).date())
     attempts = night.attempts(unit.id) if is_begun else []
     case = FleetCase(

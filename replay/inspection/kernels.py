@@ -5,21 +5,26 @@ from __future__ import annotations
 from replay import images
 from replay.errors import ReplayError
 from replay.images.cubin import machine_code
+from replay.inspection.origins import origin_text
 from replay.inspection.pieces import read_contents
 from replay.results.run.variant import CapturedKernel
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Image, Kernel, all_of
+from replay.snapshot.schema import Compilation, Image, Kernel, all_of
 
+_MOST_FRAMES = 16  # of a launch, the innermost first
 MAXIMUM_IMAGE_BYTES = 64 << 20  # of an image that is looked into; each replay of a comparison asks
 
 
 def captured_kernels(reader: SnapshotReader) -> list[CapturedKernel]:
     """Of the window that `reader` is at, in its order."""
     found = {image.digest: image for image in all_of(reader, Image)}
-    return [_made_of(reader, kernel, found) for kernel in all_of(reader, Kernel)]
+    places = {made.image: made.place for made in all_of(reader, Compilation)}
+    return [
+        _made_of(reader, kernel, found, places.get(kernel.image, "")) for kernel in all_of(reader, Kernel)
+    ]
 
 
-def _made_of(reader: SnapshotReader, kernel: Kernel, found: dict[str, Image]) -> CapturedKernel:
+def _made_of(reader: SnapshotReader, kernel: Kernel, found: dict[str, Image], place: str) -> CapturedKernel:
     known = kernel.attributes
     return CapturedKernel(
         kernel.name,
@@ -28,6 +33,8 @@ def _made_of(reader: SnapshotReader, kernel: Kernel, found: dict[str, Image]) ->
         known.get("local_bytes"),
         code=_code(reader, kernel.name, found.get(kernel.image)),
         image=kernel.image,
+        launched_from=origin_text(kernel.origin, _MOST_FRAMES),
+        defined_at=place,
     )
 
 

@@ -10,6 +10,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.snapshot.schema import INSTALLED_FOLDERS, Call, Frame, Origins, Source, all_of
 
+BETWEEN = ", called by "
 _NOT_KNOWN: list[Frame] = []
 _MADE_UP = ("<frozen ", "<string>")
 
@@ -64,4 +65,4 @@ def place_text(frame: Frame) -> str:
 def origin_text(frames: Sequence[Frame], most: int = 3) -> str:
     """One line: the frames to look at first, the innermost first; "" when none is known."""
     shown = own_frames(frames)[:most]
-    return ", called by ".join(place_text(frame) for frame in shown)
+    return BETWEEN.join(place_text(frame) for frame in shown)

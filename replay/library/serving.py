@@ -13,7 +13,6 @@ import errno
 import json
 import os
 import queue
-import re
 import socket
 import stat
 import threading
@@ -41,16 +40,18 @@ from replay.results.evaluation import Evaluated
 from replay.snapshot.schema import from_wire
 from replay.snapshot.windows import list_windows
 from replay.text import number
-from replay.variants.model import Variant
+from replay.variants.model import Variant, refuse_program
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 MAXIMUM_CLIENTS = 32
 _LOOK_S = 0.1  # between looks at whether the client is still there, or a signal has come
-# What a client may not say for the server's user: where files are written, that the worker is not confined, and what
-# would run before it is (`env` has LD_PRELOAD; a driver or an assembler by its path).
-_REFUSED = ("window", "save_outputs", "save_all", "logs", "profile", "shift", "env", "progress")
+# What a client may not say for the server's user: where files are written (options of LLVM name some, too), that the
+# worker is not confined, and what would run before it is (`env` has LD_PRELOAD; a driver or an assembler by its path).
+_REFUSED = (
+    "window", "save_outputs", "save_all", "logs", "profile", "shift", "env", "progress", "constant", "llvm_options",
+)  # fmt: skip
 _NO_PATH = ("driver", "triton", *Variant.ASSEMBLERS)
 
 
@@ -95,10 +96,7 @@ class _Floor:
                 where="tolerance",
                 next="leave it out, or say less",
             )
-        if re.search(r"\.py\b(?![/.\w])", str(choices.get("swap", ""))):
-            raise UsageError(
-                "a client names no program that is executed", where="swap", next="give its kernel's PTX"
-            )
+        refuse_program(str(choices.get("swap", "")), "swap")
         for choice in _NO_PATH:
             said = str(choices.get(choice, ""))
             if os.sep in said or os.path.exists(said):

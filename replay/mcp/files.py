@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from replay.errors import FileError, UsageError
+from replay.variants.model import refuse_program
 
 _IN_VARIANTS = frozenset("=@,\n")  # characters by which the text of a variant is taken apart
 
@@ -28,10 +29,7 @@ class Root:
     def image(self, name: str) -> Path:
         """A file that a variant names. Raises UsageError, FileError."""
         path = self.file(name)
-        if path.suffix == ".py":
-            raise UsageError(
-                "is a program, which no tool here executes", where=name, next="save its kernel's PTX"
-            )
+        refuse_program(path.name, name)
         if _IN_VARIANTS & {*str(path)}:
             raise UsageError(
                 "has =, @ or a comma in its path, which variants take apart", where=name, next="rename it"

@@ -66,7 +66,7 @@ def find_hits(path: Path, launcher: dict[str, Any]) -> Hits:
     """The hits of one process. A process that a signal ended has met a `crash` in its last window."""
     hits, ring = Hits(), max(int(launcher.get("ring", 0)), 1)
     last: deque[int] = deque(maxlen=ring)
-    place = opened_ns = 0
+    place, opened_ns, is_open, matched = 0, 0, False, ""
     with RawFile(path) as raw:
         for record in raw.records():
             if record.kind == RecordKind.PROCESS:
@@ -79,15 +79,27 @@ def find_hits(path: Path, launcher: dict[str, Any]) -> Hits:
             if code == NoteCode.WINDOW_OPEN:
                 place, opened_ns = place + 1, record.time_ns
                 last.append(place)
+                is_open, matched = True, ""
+            elif code == NoteCode.WINDOW_CLOSE:
+                is_open = False
+            elif code == NoteCode.LAUNCH_MATCHED and is_open:
+                matched = matched or _text(record.payload, length)
             elif code == NoteCode.TRIGGER and place and len(hits.found) < MAXIMUM_HITS:
-                words = record.payload[_NOTE.size : _NOTE.size + length].decode("utf-8", "replace")
-                hits.found.append(Hit((*last,), words, _seconds(raw, record.time_ns)))
+                hits.found.append(Hit((*last,), _text(record.payload, length), _seconds(raw, record.time_ns)))
+        if launcher.get("hung") and is_open and not hits.found:
+            ordinal, _, kernel = matched.partition(" ")
+            words = f"hang launch {ordinal} of {kernel}: it has not ended"
+            hits.found.append(Hit((*last,), words, _seconds(raw, opened_ns)))
         crashed = raw.pid == launcher.get("pid") and int(launcher.get("exit_status", 0)) < 0
         clean = raw.ending is not None and raw.ending.state == "complete"
         if "crash" in launcher.get("when", ()) and crashed and not clean and place and not hits.found:
             words = f"crash: signal {-int(launcher['exit_status'])} ended the application"
             hits.found.append(Hit((*last,), words, _seconds(raw, opened_ns)))
     return hits
+
+
+def _text(payload: bytes, length: int) -> str:
+    return payload[_NOTE.size : _NOTE.size + length].decode("utf-8", "replace")
 
 
 def _seconds(raw: RawFile, time_ns: int) -> float:

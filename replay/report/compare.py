@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from replay.report.origins import origin_lines
 from replay.report.pictures import cell, interval
 from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
 from replay.text import (
@@ -48,6 +49,8 @@ def render_comparison(result: Comparison, screen: Screen) -> str:
         parts.append(f"  ... and {number(hidden, 'more row')} that are SAME: {ALL_ROWS}")
     parts += [flow(f"  {line}", screen) for line in _reasons(result, rows, screen)]
     parts += _made_of(result, screen)
+    if origins := origin_lines(kernel for row in result.rows for kernel in row.a.kernels):
+        parts += ["", *(flow(f"  {line}", screen) for line in origins)]
     parts += _attribution(result, screen)
     if totals := list(_totals(result)):
         parts += ["", fields(totals, screen)]

@@ -17,9 +17,12 @@ FORMAT = "replay.comparison/1"
 
 @dataclass(frozen=True)
 class ComparedKernel(CompiledKernel):
-    """A kernel of a side. image: digest of the image of its module."""
+    """A kernel of a side. image: digest of the image of its module. launched_from, defined_at: of the captured kernel,
+    as `run` has them."""
 
     image: str = ""
+    launched_from: str = field(default="", compare=False)
+    defined_at: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,17 @@ class FindingSide:
 
 @dataclass(frozen=True)
 class MemoryFinding:
-    """Equal findings, at one place or pair of places in the code. check: race, sync or numbers. kind, of a race:
+    """Equal findings, at one place or pair of places in the code. check: init, race, sync or numbers. kind, of init:
+    undefined_branch, undefined_address or undefined_output, for what depends on bits that nothing wrote; of a race:
     write_after_write, read_after_write or write_after_read, in the order of this replay; of sync: divergent_barrier,
-    outside_its_mask or masks_differ; of numbers: makes_nan or makes_infinity. launches: in how many launches of the
+    outside_its_mask or masks_differ; of numbers: makes_nan or makes_infinity; of compute-sanitizer: invalid_read,
+    invalid_write, invalid_atomic, uninitialised_read, race, barrier_error. launches: in how many launches of the
     kernel; first_launch: the first of them, of all that were checked, from 1; count: by how many threads, each time.
     same_value: both wrote the same, which is no fault by itself. one_warp: both threads are of one warp, so that a
-    `__syncwarp` is missing. space: shared, "" where no memory is touched. variable: that holds the address, "" for
-    none; offset: in it; bytes: that the second side touches. first, second: an example; second is null for sync and
-    numbers. operands, result: of the example, of numbers, as text; no operands for a product of matrices."""
+    `__syncwarp` is missing. space: shared or local, "" where no memory is touched. variable: that holds the address, ""
+    for none; offset: in it; bytes: that the second side touches, of init the first. first, second: an example; of init
+    what read the bits, and what they decide; second is null for sync, numbers and a register that nothing has written.
+    operands, result: of the example, of numbers, as text; no operands for a product of matrices."""
 
     check: str
     kind: str
@@ -87,7 +90,8 @@ class MemoryCheck:
     """What was looked for in a replay on the CPU driver, and found. checks: their names. launches: how many were
     checked. kernels: launches of each kernel. findings: faults first. failed: launches
     that ended in an error. unchecked: kernels that a check left out.
-    verification: of the outputs of the same replay, null when it ended early."""
+    verification: of the outputs of the same replay, null when it ended early. tool: what looked, where it was not the
+    CPU driver; then launches are not counted, and sides have no line of PTX."""
 
     snapshot: str
     checks: list[str]
@@ -97,6 +101,7 @@ class MemoryCheck:
     failed: list[FailedLaunch] = field(default_factory=list)
     unchecked: list[UncheckedKernel] = field(default_factory=list)
     verification: Verification | None = None
+    tool: str = ""
 
     @property
     def has_faults(self) -> bool:

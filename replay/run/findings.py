@@ -15,7 +15,7 @@ from replay.results.findings import FailedLaunch, MemoryCheck, MemoryFinding, Un
 from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.schema import from_wire
 
-CHECKS = ("race", "sync", "numbers")
+CHECKS = ("init", "race", "sync", "numbers")
 SETTING = "REPLAY_EMULATOR_CHECKS"
 FILE_SETTING = "REPLAY_EMULATOR_FINDINGS"
 SCHEMA = "replay.emulator.findings/1"

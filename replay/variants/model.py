@@ -20,6 +20,7 @@ from replay.records import dataclass
 from replay.variants.jit import JitOption, parse_jit
 
 _ENVIRONMENT_NAME = compiled_later("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_PROGRAM = compiled_later(r"\.py\b(?![/.\w])")
 MAXIMUM_DIMENSION = (1 << 31) - 1  # gridDim.x; the driver knows the limits of a device
 
 Dimensions = tuple[int, int, int]
@@ -270,6 +271,16 @@ def parse_swap(text: str, is_file: Callable[[str], bool] = lambda name: Path(nam
     name = text[places[0] + 1 :] if places else text
     what = "it is a folder" if Path(name).is_dir() else "there is no such file"
     raise UsageError(what, where=f"--swap {name}", next="--swap takes [KERNEL=]FILE, or KERNEL=FILE@NAME")
+
+
+def refuse_program(text: str, where: object) -> None:
+    """Who proposes candidates is not always the user, and a .py is run by the Triton that compiles it. text: with names
+    of files. Raises UsageError."""
+    if _PROGRAM.search(text):
+        raise UsageError(
+            "is a program, which is not executed here", where=where,
+            next="a .py is not executed: save its kernel's PTX (Triton: `asm['ptx']`, Numba: `inspect_asm()`)",
+        )  # fmt: skip
 
 
 def parse_geometry(what: str, text: str) -> Geometry:

@@ -42,7 +42,7 @@ std::string written(const Finding &found) {
          field("same_value", truth(found.same_value)) + field("one_warp", truth(found.one_warp)) +
          field("count", std::to_string(found.count)) + field("operands", list) +
          field("result", quoted(found.result)) + field("first", written(found.first)) +
-         "\"second\":" + (has_two_sides(found.kind) ? written(found.second) : "null") + "}";
+         "\"second\":" + (found.has_two_sides ? written(found.second) : "null") + "}";
 }
 
 // Of a check that compares no values nothing.
@@ -72,7 +72,7 @@ void tell_finding(const std::string &kernel, const Finding &found) {
           place(found.first);
   if (!found.result.empty())
     what += "\n         " + values(found);
-  tell(what + (has_two_sides(found.kind) ? "\n  second " + place(found.second) : ""));
+  tell(what + (found.has_two_sides ? "\n  second " + place(found.second) : ""));
 }
 
 } // namespace

@@ -52,6 +52,8 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
   const Launch &launch = *w.launch;
   if (launch.request->record_touched)
     note_touched(w, i, address, bytes, write);
+  if (write && w.shadow)
+    w.shadow->memory->written(address, bytes);
   ptx::Space space = i->space;
   bool generic = space == ptx::Space::generic;
   uint64_t local = w.local_base + lane * w.local_stride;

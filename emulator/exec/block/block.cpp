@@ -71,7 +71,7 @@ void Block::prepare(const Launch &of, Worker &by) {
     }
   }
   fill_specials(true);
-  checks = BlockChecks::create(of, reinterpret_cast<uint64_t>(shared.data()), of.shared_end_bytes);
+  checks = BlockChecks::create(of, warps);
 }
 
 void Block::fill_specials(bool constant_in_launch) {

@@ -21,6 +21,9 @@ bool has_products_that_are_not_watched(const Program &program) {
 std::vector<Unchecked> unchecked(const Launch &launch) {
   const LaunchRequest &request = *launch.request;
   std::vector<Unchecked> found;
+  const bool in_clusters = uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z > 1;
+  if (request.checks & bit_of(Check::init) && in_clusters)
+    found.push_back({Check::init, "its blocks form clusters, and may write each other's shared memory"});
   if (request.checks & bit_of(Check::numbers) && has_products_that_are_not_watched(*launch.program))
     found.push_back({Check::numbers, "it has products of matrices whose operands are not looked at (wgmma, "
                                      "tcgen05, or elements of 8 bits and less)"});
@@ -29,27 +32,35 @@ std::vector<Unchecked> unchecked(const Launch &launch) {
   if (!launch.program->asynchronous.empty())
     found.push_back({Check::race, "it uses " + launch.program->asynchronous +
                                       ", whose order with other accesses is not followed"});
-  else if (uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z > 1)
+  else if (in_clusters)
     found.push_back({Check::race, "its blocks form clusters, and may use each other's shared memory"});
   return found;
 }
 
-std::unique_ptr<BlockChecks> BlockChecks::create(const Launch &launch, uint64_t base, uint64_t bytes) {
+std::unique_ptr<BlockChecks> BlockChecks::create(const Launch &launch, std::vector<Warp> &warps) {
+  const uint64_t base = warps.front().shared_base, bytes = warps.front().shared_bytes;
   auto checks = std::make_unique<BlockChecks>();
   checks->looks_at_lanes_ = launch.request->checks & bit_of(Check::sync);
   const std::vector<Unchecked> left_out = unchecked(launch);
-  auto of_races = [](const Unchecked &one) { return one.check == Check::race; };
-  checks->looks_for_races_ = launch.request->checks & bit_of(Check::race) && bytes != 0 &&
-                             std::none_of(left_out.begin(), left_out.end(), of_races);
+  auto looks_for = [&](Check check) {
+    return launch.request->checks & bit_of(check) &&
+           std::none_of(left_out.begin(), left_out.end(),
+                        [check](const Unchecked &one) { return one.check == check; });
+  };
+  checks->looks_for_races_ = bytes != 0 && looks_for(Check::race);
+  if (looks_for(Check::init))
+    checks->shadow_ = std::make_unique<BlockShadow>(warps, launch);
   if (checks->looks_for_races_) {
     checks->clocks_.prepare(launch.threads_per_block);
     checks->races_.prepare(launch, base, bytes, checks->clocks_);
   }
-  return checks->looks_for_races_ || checks->looks_at_lanes_ ? std::move(checks) : nullptr;
+  return checks->looks_for_races_ || checks->looks_at_lanes_ || checks->shadow_ ? std::move(checks) : nullptr;
 }
 
 void BlockChecks::start(uint64_t block) {
   block_ = block;
+  if (shadow_)
+    shadow_->start();
   if (!looks_for_races_)
     return;
   clocks_.begin_block();
@@ -60,7 +71,7 @@ void BlockChecks::report(const Warp &w, const Instruction *i, FindingKind kind, 
   uint32_t place = static_cast<uint32_t>(i - w.program->code.data()),
            thread = w.index * lanes_per_warp + first_lane(lanes);
   note(w.worker->found, {Check::sync, kind, place, place, false, true},
-       {block_, thread, thread, 0, 0, count_lanes(lanes)});
+       {block_, thread, thread, "", 0, 0, count_lanes(lanes)});
 }
 
 void BlockChecks::compare_places(const Warp &w, uint32_t id) {
@@ -95,6 +106,8 @@ void BlockChecks::join(Warp &w, const Instruction *i, const uint32_t *masks) {
 
 void BlockChecks::access(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,
                          uint32_t bytes, AccessKind kind) {
+  if (shadow_)
+    shadow_->access(w, i, lanes, addresses, bytes, kind);
   if (!looks_for_races_)
     return;
   const bool reads = kind != AccessKind::store, writes = kind != AccessKind::load;

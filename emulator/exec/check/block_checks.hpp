@@ -4,14 +4,14 @@
 #include <memory>
 
 #include "exec/check/race.hpp"
+#include "exec/check/undefined/block_shadow.hpp"
 
 namespace emulator {
 
 class BlockChecks {
 public:
   // nullptr when the launch checks nothing that can be checked of it.
-  static std::unique_ptr<BlockChecks> create(const Launch &launch, uint64_t shared_base,
-                                             uint64_t shared_bytes);
+  static std::unique_ptr<BlockChecks> create(const Launch &launch, std::vector<Warp> &warps);
 
   void start(uint64_t block);
   // The active lanes go on together from an operation of lanes; masks: what each names.
@@ -42,6 +42,7 @@ private:
   uint64_t block_ = 0;
   Clocks clocks_;
   SharedRaces races_;
+  std::unique_ptr<BlockShadow> shadow_;
 };
 
 // What these checks leave out of a launch.

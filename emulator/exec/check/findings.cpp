@@ -81,14 +81,17 @@ std::vector<Finding> named(const FoundPlaces &found, const Launch &launch) {
     one.check = check;
     one.kind = kind;
     one.first = side(launch, first, example.block, example.first_thread);
-    one.second = side(launch, second, example.block, example.second_thread);
+    one.has_two_sides = check == Check::race || (check == Check::init && first != second);
+    if (one.has_two_sides)
+      one.second = side(launch, second, example.block, example.second_thread);
     one.same_value = same_value;
     one.one_warp = one_warp;
     one.count = example.count;
-    if (check == Check::race) {
-      one.space = "shared";
+    one.space = example.space;
+    if (!one.space.empty()) {
       one.offset = example.offset;
-      one.variable = variable_at(*launch.program, one.offset);
+      if (one.space == "shared")
+        one.variable = variable_at(*launch.program, one.offset);
       one.bytes = example.bytes;
     }
     if (check == Check::numbers) {

@@ -75,7 +75,7 @@ void SharedRaces::report(Warp &w, FindingKind kind, const Access &before, const 
   note(w.worker->found,
        {Check::race, kind, before.instruction, now.instruction, same_value,
         before.at.thread / lanes_per_warp == now.at.thread / lanes_per_warp},
-       {block_, before.at.thread, now.at.thread, offset, bytes, 1});
+       {block_, before.at.thread, now.at.thread, "shared", offset, bytes, 1});
 }
 
 void SharedRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,

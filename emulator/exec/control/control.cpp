@@ -61,6 +61,14 @@ template <typename T> uint32_t lanes_with(const Warp &w, const T *values) {
   return same;
 }
 
+// What a service gives back is written, although no instruction stores it.
+void note_returned(const Warp &w, const Callee &callee) {
+  for (const ParameterBytes &back : callee.returns)
+    for (uint32_t lanes = w.shadow ? w.active : 0; lanes; lanes &= lanes - 1)
+      w.shadow->memory->written(
+          w.local_base + first_lane(lanes) * w.local_stride + w.local_offset + back.offset, back.size_bytes);
+}
+
 } // namespace
 
 namespace control {
@@ -171,6 +179,7 @@ const Instruction *call(Warp &w, const Instruction *i) {
   }
   default:
     run_service(w, i, callee);
+    note_returned(w, callee);
     return w.go_to(i + 1);
   }
 }

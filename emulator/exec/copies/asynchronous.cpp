@@ -71,6 +71,16 @@ Copy copy_of(Warp &w, const Instruction *i, uint32_t lane, uint32_t bytes, uint3
   return c;
 }
 
+// Until it is done, what it brings counts as not written.
+void await(const Warp &w, uint64_t to, uint64_t bytes) {
+  if (uint8_t *bits = w.shadow ? w.shadow->memory->at(to, bytes) : nullptr)
+    std::memset(bits, 0xff, bytes);
+}
+void arrived(const Warp &w, uint64_t to, uint64_t bytes) {
+  if (w.shadow)
+    w.shadow->memory->written(to, bytes);
+}
+
 void perform(const Copy &c, uint32_t bytes) {
   uint8_t *place = reinterpret_cast<uint8_t *>(c.to);
   if (c.wanted != 0)
@@ -94,10 +104,12 @@ const Instruction *copy(Warp &w, const Instruction *i) {
       reading |= uint32_t{1} << lane;
       sources[lane] = c.from;
     }
-    if (pending)
+    if (pending) {
       later[lane] = c;
-    else
+      await(w, c.to, bytes);
+    } else {
       perform(c, bytes);
+    }
   }
   if (reading)
     count_global(w, sources, reading, bytes, false);
@@ -106,9 +118,11 @@ const Instruction *copy(Warp &w, const Instruction *i) {
     operation.warp = &w;
     operation.lanes = w.active;
     operation.track = Track::copies;
-    operation.finish = [bytes, copies = std::move(later)](uint32_t lanes) {
-      for (; lanes; lanes &= lanes - 1)
+    operation.finish = [&w, bytes, copies = std::move(later)](uint32_t lanes) {
+      for (; lanes; lanes &= lanes - 1) {
         perform(copies[first_lane(lanes)], bytes);
+        arrived(w, copies[first_lane(lanes)].to, bytes);
+      }
     };
     pending->issue(std::move(operation));
   }
@@ -142,6 +156,7 @@ const Instruction *copy_bulk(Warp &w, const Instruction *i) {
         } else if (bytes != 0) {
           std::memmove(place, contents, bytes);
         }
+        arrived(w, each.to, bytes);
         cluster.written_asynchronously(each.to, bytes);
         if (each.mbarrier)
           mbarrier::complete_bytes(w, i, lane, each.mbarrier, bytes);
@@ -152,6 +167,8 @@ const Instruction *copy_bulk(Warp &w, const Instruction *i) {
       deliver(source);
       continue;
     }
+    for (const Delivery &each : to)
+      await(w, each.to, bytes);
     source += cluster.distance_to_fenced(from, bytes);
     defer(
         w, *pending, lane, signal ? Track::signalled : Track::bulk, to.signals(),

@@ -1,6 +1,9 @@
 #include "exec/decode/assemble.hpp"
 
+#include <algorithm>
+
 #include "exec/check/numbers.hpp"
+#include "exec/check/undefined/watch.hpp"
 #include "exec/control/control.hpp"
 #include "exec/decode/products.hpp"
 
@@ -12,8 +15,9 @@ namespace {
 constexpr size_t most_without_return = 1000;
 } // namespace
 
-Assembler::Assembler(const ValueTable &values, bool stepwise, bool watch_numbers, Program &program)
-    : values_(values), stepwise_(stepwise), watches_numbers_(watch_numbers), program_(program) {
+Assembler::Assembler(const ValueTable &values, const CodeForm &form, Program &program)
+    : values_(values), form_(form), is_watched_(form.watch_numbers || form.watch_undefined),
+      program_(program) {
   program_.accounts.emplace_back();
 }
 
@@ -77,8 +81,10 @@ void Assembler::add(FunctionCode &code, const LoweredFunction &function,
       if (lowered.dropped)
         continue;
       size_t index = place_of[k - block.begin] = append(instruction, lowered.source);
-      if (watches_numbers_ && lowered.watched.is_watched)
+      if (form_.watch_numbers && lowered.watched.is_watched)
         watch(index, lowered.watched);
+      if (form_.watch_undefined)
+        follow_shadow(index, lowered);
       if (lowered.flow == Flow::branch)
         patches.push_back({index, function.start_of_position[lowered.target], false});
       if (lowered.flow == Flow::table)
@@ -92,7 +98,7 @@ void Assembler::add(FunctionCode &code, const LoweredFunction &function,
     }
     if (count != 0)
       account(count, classes, function.code[block.end - 1].source);
-    if (!stepwise_ && !watches_numbers_)
+    if (!form_.stepwise && !is_watched_)
       join_products(program_, function, block, place_of, mentions);
   }
   auto begin_of = [&](uint32_t code_index) { return block_begin[block_of[code_index]]; };
@@ -114,6 +120,81 @@ void Assembler::watch(size_t index, const WatchedNumbers &numbers) {
   program_.watched[index] = numbers;
   program_.watched[index].handler = instruction.handler;
   instruction.handler = watch_numbers;
+}
+
+ShadowOperand Assembler::shadow_operand(uint32_t value) const {
+  if (value == UINT32_MAX)
+    return {};
+  const Value &of = values_.values[value];
+  return {of.offset, static_cast<uint8_t>(of.row_bytes == 4 ? 0 : of.row_bytes / lanes_per_warp)};
+}
+
+// Its operands: those of the list in their order, with those that are not there; then those of fields.
+void Assembler::follow_shadow(size_t index, const Lowered &lowered) {
+  const ShadowRule &rule = lowered.shadow;
+  const bool accesses = rule.kind >= ShadowKind::load && rule.kind <= ShadowKind::exchange;
+  ShadowForm form;
+  ShadowOperand guard, address;
+  std::vector<ShadowOperand> sources, results;
+  auto is_result = [&](uint32_t value) {
+    return std::any_of(lowered.references.begin(), lowered.references.end(), [&](const Reference &r) {
+      return r.field == Field::list && r.value == value && r.defines;
+    });
+  };
+  if (rule.kind == ShadowKind::load || rule.kind == ShadowKind::store) {
+    for (uint32_t value : lowered.list)
+      (rule.kind == ShadowKind::load ? results : sources).push_back(shadow_operand(value));
+  } else {
+    for (uint32_t value : lowered.list)
+      if (value != UINT32_MAX)
+        (is_result(value) ? results : sources).push_back(shadow_operand(value));
+  }
+  for (Field field : {Field::a, Field::b, Field::c, Field::extra, Field::destination,
+                      Field::immediate_plus_one, Field::guard})
+    for (const Reference &r : lowered.references) {
+      if (r.field != field)
+        continue;
+      const ShadowOperand operand = shadow_operand(r.value);
+      if (field == Field::guard)
+        guard = operand;
+      else if (field == Field::a && accesses)
+        address = operand;
+      else if (r.defines)
+        results.push_back(operand);
+      else
+        sources.push_back(operand);
+      if (field == Field::extra && r.defines && r.uses) // the carry
+        sources.push_back(operand);
+    }
+  if (rule.kind == ShadowKind::clear)
+    sources.clear();
+  Instruction &instruction = program_.code[index];
+  // More than are followed, as matrices have them.
+  form.kind = sources.size() + results.size() > most_shadow_operands ? ShadowKind::clear : rule.kind;
+  form.part_bits = rule.part_bits;
+  form.data = rule.data;
+  form.joins_halves = rule.joins_halves;
+  form.is_signed = rule.is_signed;
+  form.is_repeated_after = rule.is_repeated_after;
+  if (form.kind == ShadowKind::clear)
+    sources.clear();
+  form.sources = static_cast<uint8_t>(sources.size());
+  form.results = static_cast<uint8_t>(std::min<size_t>(results.size(), UINT8_MAX));
+  form.first = static_cast<uint32_t>(program_.shadow_operands.size());
+  program_.shadow_operands.insert(program_.shadow_operands.end(), {guard, address});
+  program_.shadow_operands.insert(program_.shadow_operands.end(), sources.begin(), sources.end());
+  program_.shadow_operands.insert(program_.shadow_operands.end(), results.begin(), results.end());
+  if (instruction.inner && form.kind != ShadowKind::branch) {
+    form.handler = instruction.inner;
+    form.guarded = instruction.handler;
+    instruction.inner = watch_undefined;
+    instruction.handler = watch_guard;
+  } else {
+    form.handler = instruction.handler;
+    instruction.handler = watch_undefined;
+  }
+  program_.shadows.resize(index + 1);
+  program_.shadows[index] = form;
 }
 
 void Assembler::close_account(Instruction &instruction, uint32_t &count, Account &classes) {
@@ -172,7 +253,7 @@ void Assembler::link() {
   std::vector<Instruction> &code = program_.code;
   for (size_t k = 0; k < code.size(); ++k) {
     Instruction &i = code[k];
-    bool returns = stepwise_ || i.handler == control::guarded || i.handler == watch_numbers ||
+    bool returns = form_.stepwise || is_watched_ || i.handler == control::guarded ||
                    k % most_without_return == 0 || k + 1 == code.size();
     i.follow = returns ? control::stop : code[k + 1].handler;
     auto resolve = [&](const Instruction *&pointer) {

@@ -39,10 +39,12 @@ void decode(const ptx::Function &kernel, Layout layout, const CodeForm &form, Pr
       lowering.check();
     if (form.watch_numbers)
       lowering.watch_numbers();
+    if (form.watch_undefined)
+      lowering.watch_undefined();
     lowered.push_back(lowering.lower());
     tables.push_back(lowering.tables());
   }
-  Assembler assembler(values, form.stepwise, form.watch_numbers, program);
+  Assembler assembler(values, form, program);
   uint32_t end = values.place_shared(program, 0);
   for (size_t u = 0; u < units.size(); ++u) {
     std::vector<BasicBlock> blocks = find_blocks(lowered[u], tables[u]);

@@ -16,9 +16,11 @@ struct CodeForm {
   bool defer = false;             // asynchronous operations: REPLAY_EMULATOR_DEFERRED
   bool check = false;             // REPLAY_EMULATOR_CHECKS
   bool watch_numbers = false;     // the check of that name is one of them
+  bool watch_undefined = false;   // init is one of them
   bool operator<(const CodeForm &other) const {
-    return std::tie(fuse_multiply_add, stepwise, defer, check, watch_numbers) <
-           std::tie(other.fuse_multiply_add, other.stepwise, other.defer, other.check, other.watch_numbers);
+    return std::tie(fuse_multiply_add, stepwise, defer, check, watch_numbers, watch_undefined) <
+           std::tie(other.fuse_multiply_add, other.stepwise, other.defer, other.check, other.watch_numbers,
+                    other.watch_undefined);
   }
 };
 

@@ -8,11 +8,10 @@
 
 namespace emulator {
 
-enum class Check : uint8_t { race, sync, numbers };
-constexpr const char *check_names[] = {"race", "sync", "numbers"};
+enum class Check : uint8_t { init, race, sync, numbers };
+constexpr const char *check_names[] = {"init", "race", "sync", "numbers"};
 constexpr uint32_t bit_of(Check check) { return uint32_t{1} << static_cast<uint32_t>(check); }
 
-// Those of a race have two sides, those after them one.
 enum class FindingKind : uint8_t {
   write_after_write,
   read_after_write,
@@ -22,11 +21,14 @@ enum class FindingKind : uint8_t {
   masks_differ,      // two lanes name each other, and others, by masks that are not equal
   makes_nan,         // an instruction makes it of values that are finite
   makes_infinity,
+  undefined_branch, // decided by what nothing has written
+  undefined_address,
+  undefined_output,
 };
 constexpr const char *finding_kind_names[] = {"write_after_write", "read_after_write", "write_after_read",
                                               "divergent_barrier", "outside_its_mask", "masks_differ",
-                                              "makes_nan",         "makes_infinity"};
-constexpr bool has_two_sides(FindingKind kind) { return kind <= FindingKind::write_after_read; }
+                                              "makes_nan",         "makes_infinity",   "undefined_branch",
+                                              "undefined_address", "undefined_output"};
 
 // Of one launch: more would say nothing new, for each has its own two places in the code.
 constexpr size_t most_findings = 256;
@@ -46,12 +48,13 @@ struct Side {
 struct Finding {
   Check check = Check::race;
   FindingKind kind = FindingKind::write_after_write;
-  Side first, second;      // in the order in which this driver ran them; equal if there is one
-  bool same_value = false; // both wrote the same
-  bool one_warp = false;   // both threads are of one warp
-  std::string space;       // empty where no memory is touched
-  std::string variable;    // in shared memory, empty where none is declared
-  uint64_t offset = 0;     // in the variable, or in the space
+  Side first, second;         // in the order in which this driver ran them
+  bool has_two_sides = false; // else the second is empty; of init the first side read what the second used
+  bool same_value = false;    // both wrote the same
+  bool one_warp = false;      // both threads are of one warp
+  std::string space;          // empty where no memory is touched
+  std::string variable;       // in shared memory, empty where none is declared
+  uint64_t offset = 0;        // in the variable, or in the space
   uint32_t bytes = 0;
   uint64_t count = 0;                // of accesses by one thread
   std::vector<std::string> operands; // of an instruction that makes a number, in its order

@@ -15,7 +15,8 @@ using FoundKey = std::tuple<Check, FindingKind, uint32_t, uint32_t, bool, bool>;
 struct FoundExample {
   uint64_t block = 0; // linear
   uint32_t first_thread = 0, second_thread = 0;
-  uint64_t offset = 0; // in shared memory
+  const char *space = ""; // that was touched
+  uint64_t offset = 0;    // in it
   uint32_t bytes = 0;
   uint64_t count = 0;
   uint64_t order = 0;      // of numbers: which came first of those in one block

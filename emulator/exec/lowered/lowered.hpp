@@ -56,6 +56,7 @@ struct Lowered {
   bool dropped = false;            // counts, and does nothing
   bool result_is_optional = false; // its handler does without a destination
   WatchedNumbers watched;
+  ShadowRule shadow;                                            // where undefined bits are followed
   uint8_t counted = 0;                                          // 1 for what PTX calls an instruction
   InstructionClass instruction_class = InstructionClass::other; // what it counts as
   std::vector<uint32_t> list; // further operands: values, or UINT32_MAX for none

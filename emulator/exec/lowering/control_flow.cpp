@@ -256,6 +256,9 @@ void Lowering::lanes(Opcode &opcode) {
     flag = values_.variable(4);
   static constexpr Field fields[] = {Field::a, Field::b, Field::c};
   Lowered &lowered = emit(found.handler);
+  lowered.shadow.kind = shuffle ? ShadowKind::moved : name == "vote" ? ShadowKind::bits : ShadowKind::across;
+  lowered.shadow.data = 1;
+  lowered.shadow.is_repeated_after = true;
   for (size_t s = 0; s < values.size(); ++s)
     refer(lowered, fields[s], values[s], false);
   if (result != UINT32_MAX)

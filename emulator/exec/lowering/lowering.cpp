@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "exec/check/numbers.hpp"
+#include "exec/check/undefined/rules.hpp"
 #include "exec/control/control.hpp"
 #include "exec/operations/builds.hpp"
 
@@ -51,6 +52,8 @@ Lowered &Lowering::emit(Handler handler) {
   lowered.instruction.handler = handler;
   lowered.source = instruction_->source;
   lowered.instruction_class = instruction_class_;
+  if (handler == control::branch || handler == control::branch_table)
+    lowered.shadow.kind = ShadowKind::branch;
   return lowered;
 }
 
@@ -70,6 +73,8 @@ Lowered &Lowering::emit(std::string_view form, const std::vector<uint32_t> &sour
   if (watches_numbers_)
     lowered.watched =
         watched_numbers(instruction_->opcode, found.destination, found.sources, found.source_count);
+  if (watches_undefined_)
+    lowered.shadow = shadow_rule(form);
   for (size_t s = 0; s < sources.size(); ++s)
     refer(lowered, fields[s], sources[s], false);
   if (destination != UINT32_MAX)

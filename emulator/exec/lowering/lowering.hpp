@@ -39,6 +39,8 @@ public:
   void check() { checked_ = true; }
   // Results will be looked at.
   void watch_numbers() { watches_numbers_ = true; }
+  // Undefined bits will be followed.
+  void watch_undefined() { watches_undefined_ = true; }
   // Branch tables of the function, as positions of the body.
   const std::vector<std::vector<uint32_t>> &tables() const { return tables_; }
 
@@ -185,6 +187,7 @@ private:
   bool deferred_ = false;
   bool checked_ = false;
   bool watches_numbers_ = false;
+  bool watches_undefined_ = false;
   std::unordered_map<uint32_t, FusedProduct> fused_;
   // A register of 128 bits is two rows: the lower half is its own value, the upper one is here.
   std::unordered_map<uint32_t, uint32_t> upper_half_;

@@ -336,6 +336,7 @@ void Lowering::convert_address(Opcode &opcode) {
   uint32_t result = destination(operand(0), test ? Type::pred : Type::u64);
   Lowered &lowered = test || windowed ? emit(handler) : emit("mov.u64", {value}, result);
   if (test || windowed) {
+    lowered.shadow.kind = ShadowKind::any;
     lowered.instruction.space = space;
     refer(lowered, Field::a, value, false);
     refer(lowered, Field::destination, result, true);

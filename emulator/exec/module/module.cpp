@@ -177,13 +177,31 @@ uint32_t crc32(std::string_view text) {
 // With a seed another warp may go on after any instruction, as with `interleave`.
 CodeForm form_of(const LaunchRequest &request) {
   bool stepwise = request.interleave != 0 || (request.deferred && request.deferred_seed != 0);
-  return {request.fuse_multiply_add, stepwise, request.deferred, request.checks != 0,
-          (request.checks & bit_of(Check::numbers)) != 0};
+  return {request.fuse_multiply_add,
+          stepwise,
+          request.deferred,
+          request.checks != 0,
+          (request.checks & bit_of(Check::numbers)) != 0,
+          (request.checks & bit_of(Check::init)) != 0};
 }
 
-LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchRequest &request,
+// Whether copies are deferred so that what is read before it was waited for is seen: not beside products that
+// would be deferred with them.
+bool defers_copies(const Program &program, const LaunchRequest &request) {
+  const std::vector<MatrixForm> &all = program.matrices;
+  return (request.checks & bit_of(Check::init)) && !program.asynchronous.empty() &&
+         program.tensor_products.empty() && program.tensor_moves.empty() &&
+         std::none_of(all.begin(), all.end(), [](const MatrixForm &form) { return form.of_warpgroup; });
+}
+
+LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchRequest &by,
                                     MemoryMap &memory) const {
+  LaunchRequest request = by;
   const Program *program = decoded(kernel.name, form_of(request));
+  if (program && defers_copies(*program, request)) {
+    request.deferred = true;
+    program = decoded(kernel.name, form_of(request));
+  }
   if (!program) {
     LaunchResult refused;
     refused.status = LaunchStatus::illegal_instruction;

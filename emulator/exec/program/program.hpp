@@ -7,6 +7,7 @@
 
 #include "exec/interface/launch.hpp"
 #include "exec/program/matrix.hpp"
+#include "exec/program/shadow_form.hpp"
 #include "exec/program/tensor_form.hpp"
 #include "exec/sampling/sample.hpp"
 #include "ptx/syntax/module.hpp"
@@ -253,8 +254,10 @@ struct Program {
   std::vector<Instruction> code;       // never resized after decoding: instructions point at each other
   std::vector<ptx::SourceLine> source; // beside `code`
   std::vector<WatchedNumbers> watched; // likewise, where numbers are looked at; else empty
-  std::vector<uint32_t> extra;         // further operand offsets
-  std::vector<Account> accounts;       // [0] is empty
+  std::vector<ShadowForm> shadows;     // likewise, where undefined bits are followed
+  std::vector<ShadowOperand> shadow_operands;
+  std::vector<uint32_t> extra;   // further operand offsets
+  std::vector<Account> accounts; // [0] is empty
   std::vector<std::vector<const Instruction *>> tables;
   std::vector<Callee> callees;
   std::vector<ImageForm> images;

@@ -317,6 +317,9 @@ const Instruction *Warp::enter_function(const FunctionCode &function, const Call
       uint64_t base = local_base + first_lane(lanes) * local_stride;
       std::memcpy(reinterpret_cast<void *>(base + offset + function.parameters[p].offset),
                   reinterpret_cast<const void *>(base + caller_offset + callee.arguments[p].offset), bytes);
+      if (shadow)
+        shadow->memory->copy(base + caller_offset + callee.arguments[p].offset,
+                             base + offset + function.parameters[p].offset, bytes);
     }
   }
   current.frame = static_cast<int32_t>(slot);
@@ -336,12 +339,17 @@ const Instruction *Warp::leave_function() {
           reinterpret_cast<void *>(base + parent.local_offset + callee.returns[r].offset),
           reinterpret_cast<const void *>(base + frame.local_offset + frame.function->returns[r].offset),
           bytes);
+      if (shadow)
+        shadow->memory->copy(base + frame.local_offset + frame.function->returns[r].offset,
+                             base + parent.local_offset + callee.returns[r].offset, bytes);
     }
   }
   if (callee.save_rows) {
     const uint8_t *saved = frame.saved_rows.data();
     for (const RowRange &range : program->functions[callee.caller].rows) {
       uint8_t *to = registers + range.offset;
+      if (shadow) // what it was is not kept
+        shadow->state[range.offset / 4] = 0;
       if (range.row_bytes == 4) {
         uint32_t bits;
         std::memcpy(&bits, saved, 4);

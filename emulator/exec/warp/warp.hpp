@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/warp/shadow.hpp"
 #include "exec/warp/worker.hpp"
 
 namespace emulator {
@@ -105,6 +106,7 @@ struct Warp {
   const uint32_t *position = nullptr; // of the block
   Worker *worker = nullptr;
   const Program *program = nullptr;
+  Shadow *shadow = nullptr;                // of the block's checks, where undefined bits are followed
   uint32_t index = 0;                      // in its block
   uint32_t at_cluster_barrier = 0;         // lanes that have arrived in a phase that has not ended
   uint32_t stack_top[lanes_per_warp] = {}; // where alloca goes on, in local memory

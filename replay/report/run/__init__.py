@@ -14,6 +14,7 @@ from replay.outputs.wording import (
     tolerance_lines,
     verdict,
 )
+from replay.report.origins import origin_lines
 from replay.report.run.counters import render_counters
 from replay.report.run.relocation import fails_to_move, relocation, render_placement, render_relocation
 from replay.report.run.times import render_times, restores_wrongly, time_line
@@ -206,6 +207,8 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
             f"{number(window.threads, 'thread')}"
         ),
     )
+    for line in origin_lines(result.kernels):
+        yield "origin", line
     if result.variant is not None:
         yield from variant_fields(result.variant)
     yield "memory", _memory(result)

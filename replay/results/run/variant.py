@@ -28,9 +28,13 @@ class CompiledKernel:
 
 @dataclass(frozen=True)
 class CapturedKernel(CompiledKernel):
-    """A kernel of the snapshot. image: digest of the image of its module."""
+    """A kernel of the snapshot. image: digest of the image of its module. launched_from: frames of Python that its
+    first launch came from, the innermost first, "" where the capture did not keep them; defined_at: file and line of
+    its source, "" where that is not known."""
 
     image: str = ""
+    launched_from: str = ""
+    defined_at: str = ""
 
 
 @dataclass(frozen=True)

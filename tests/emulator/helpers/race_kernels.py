@@ -46,14 +46,14 @@ class Pair:
         return "\n".join(kept)
 
 
-def module(pairs: list[Pair]) -> tuple[str, dict[str, dict[str, set[int]]]]:
+def module(pairs: list[Pair], frame: str = _KERNEL) -> tuple[str, dict[str, dict[str, set[int]]]]:
     """One text with all kernels, `NAME_fault` and `NAME_twin`; and of each kernel the lines of its two marks."""
     text, marks = HEAD, {}
     for pair in pairs:
         for twin in (False, True):
             name = f"{pair.name}_{'twin' if twin else 'fault'}"
             begin = text.count("\n")
-            text += _KERNEL.format(name=name, body=pair.text(twin))
+            text += frame.format(name=name, body=pair.text(twin))
             lines = enumerate(text.split("\n")[begin:], start=begin + 1)
             marks[name] = {"first": set(), "then": set()}
             for number, line in lines:

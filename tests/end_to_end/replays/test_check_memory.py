@@ -76,7 +76,7 @@ def racing(replay):
 def test_outputs_match_and_the_race_is_found(replay, racing, started_workers):
     assert "outputs match" in replay.run(racing).stdout
     done = replay("check-memory", racing, status=ExitCode.GATE_FAILED)
-    assert "1 fault found in 2 launches checked for race, sync" in done.stdout
+    assert "1 fault found in 2 launches checked for init, race, sync" in done.stdout
     assert "warp_sums + 0" in done.stdout
     assert "first   missing_barrier.cu:14 (PTX line 82), block (0,0,0), thread (31,0,0)" in done.stdout
     assert "outputs of this replay: match" in done.stdout

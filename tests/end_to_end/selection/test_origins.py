@@ -120,6 +120,29 @@ def test_source_takes_the_right_one_of_a_thousand_launches(replay, write):
     assert replay("run", "x.rsnap", "--quick").returncode == 0
 
 
+def test_results_say_where_a_kernel_came_from_and_owners_are_chosen_by_it(replay, write):
+    command, marks = write(THOUSAND)
+    (replay.folder / "nightly").mkdir()
+    wanted = f"launching.py:{marks['wanted']}"
+    replay.capture("--source", wanted, application=command, output="nightly/x.rsnap")
+    snapshot = "nightly/x.rsnap"
+    line = f"called by {wanted} (Layer.forward)"
+    done = replay.run(snapshot, "-o", "x.rres", "--history", "results")
+    assert line in " ".join(done.stdout.split())
+    assert json.loads(replay("run", snapshot, "--quick", "--json").stdout)["kernels"][0]["launched_from"]
+    done = replay(
+        "compare", snapshot, "--driver", "emulator", "--a", "block=1", "--b", "block=2", "-o", "c.json"
+    )
+    assert line in " ".join(done.stdout.split())
+    replay("report", "x.rres", "c.json", "-o", "page.html")
+    assert (replay.folder / "page.html").read_text().count(line) == 2
+    replay("baseline", "set", "results")
+    (replay.folder / "owners.toml").write_text('[[owner]]\nsource = "launching.py"\nteam = "layers"\n')
+    words = ("--driver", "emulator", "--config", "owners.toml", "--json")
+    found = json.loads(replay("check", "nightly", "--baseline", "results", *words, status=None).stdout)
+    assert [case["team"] for case in found["cases"]] == ["layers"]
+
+
 def test_frames_are_those_of_python_itself(replay, write):
     command, marks = write(WAYS)
     replay.capture("--kernel", "^mark$", "--launch", "1-8", "--python-stacks", application=command)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
 
 import pytest
 
 from replay.errors import ExitCode
 
 WRONG = "goes_wrong"
+HARMLESS = """.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry scatter(.param .u64 values, .param .u64 places, .param .u32 count) { ret; }
+"""
 
 
 def info(replay, name="x.rsnap"):
@@ -106,3 +114,69 @@ def test_ring_that_is_too_small_says_which_launch_needed_how_much(replay):
 def test_options_that_make_no_sense_are_refused(replay, selection, words):
     done = replay.capture(*selection, application=["true"], status=int(ExitCode.USAGE))
     assert words in done.stderr
+
+
+def paused(replay, wait_for_pause, *selection):
+    pause_file = replay.folder / "pause"
+    application = replay.application("vector_add", "9", "--pause-after", "4", "--pause-file", str(pause_file))
+    command = replay.capture_command(*selection, output="x.rsnap", application=application)
+    process = replay.start(command)
+    return process, wait_for_pause(pause_file, process), pause_file
+
+
+def ended(process):
+    output, errors = process.communicate(timeout=90)
+    assert process.returncode == 0, f"{output}\n{errors}"
+    return errors
+
+
+@pytest.mark.parametrize("whom", ["application", "capture"])
+def test_a_running_program_is_asked_for_its_next_launch(replay, wait_for_pause, whom):
+    process, pid, pause_file = paused(replay, wait_for_pause, "--when", "signal")
+    replay("trigger", str(pid if whom == "application" else process.pid))
+    pause_file.unlink()
+    ended(process)
+    assert info(replay)["summary"]["trigger"] == "signal launch 5 of vector_add: it was asked for"
+    assert "outputs match" in replay("run", "x.rsnap").stdout
+
+
+def test_a_signal_asks_for_the_next_launch(replay, wait_for_pause):
+    process, pid, pause_file = paused(replay, wait_for_pause, "--when", "signal=USR2")
+    os.kill(pid, signal.SIGUSR2)
+    pause_file.unlink()
+    ended(process)
+    assert info(replay)["summary"]["trigger"].startswith("signal launch 5 of vector_add")
+
+
+def test_a_capture_that_waits_for_something_else_cannot_be_asked(replay, wait_for_pause):
+    process, pid, pause_file = paused(replay, wait_for_pause, "--when", "slower=2x")
+    done = replay("trigger", str(pid), status=int(ExitCode.USAGE))
+    assert "capture with --when signal" in done.stderr
+    pause_file.unlink()
+    assert "nothing went wrong" in process.communicate(timeout=90)[1]
+    done = replay("trigger", str(os.getpid()), status=int(ExitCode.COULD_NOT))
+    assert "is not under capture" in done.stderr
+
+
+def test_a_deadlock_gives_a_snapshot_while_the_application_still_hangs(replay):
+    application = replay.application(WRONG, "deadlock")
+    command = replay.capture_command("--when", "hang=1s", output="x.rsnap", application=application)
+    process = replay.start(command)
+    deadline = time.monotonic() + 90
+    while not (replay.folder / "x.rsnap").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert process.poll() is None, "the application is let alone"
+    assert info(replay)["summary"]["trigger"] == "hang launch 33 of wait: it has not ended"
+    done = replay("run", "x.rsnap", "--timeout", "2s", status=int(ExitCode.COULD_NOT))
+    assert "the application, too, ended inside call" in done.stderr
+    os.killpg(process.pid, signal.SIGTERM)
+    process.communicate(timeout=90)
+
+
+@pytest.mark.usefixtures("started_workers")
+def test_fault_is_reproduced_by_a_worker_that_was_started_and_no_other_one_passes(replay):
+    replay.capture("--when", "error", application=replay.application(WRONG, "fault"), status=1)
+    assert "FAULT reproduced" in replay("run", "x.rsnap").stdout
+    (replay.folder / "harmless.ptx").write_text(HARMLESS)
+    done = replay("run", "x.rsnap", "--swap", "scatter=harmless.ptx", status=int(ExitCode.GATE_FAILED))
+    assert "NOT REPRODUCED" in done.stdout

@@ -160,6 +160,22 @@ def profiler_steps(machine: Machine) -> None:
                 raise StepFailed("the profiler did not see the kernel")
             if "NVTX ranges: replay restore, replay window" not in output:
                 raise StepFailed("the profiler took no NVTX ranges")
+    for tool in ("memcheck", "initcheck", "racecheck", "synccheck"):
+        with machine.record.step(f"profiler compute-sanitizer {tool}") as step:
+            machine.need_real_gpu()
+            if shutil.which("compute-sanitizer") is None:
+                raise StepSkipped("compute-sanitizer is not installed")
+            if not (machine.work / "vector_add.rsnap").exists():
+                raise StepSkipped("its snapshot was not made")
+            command = [sys.executable, "-m", "replay", "run", "vector_add.rsnap", "--driver", "system"]
+            output = machine.record.command(
+                [*command, "--sanitizer", tool],
+                timeout_s=120,
+                environment=machine.environment,
+                folder=machine.work,
+            )
+            if f"nothing found by compute-sanitizer {tool}" not in output:
+                raise StepFailed(f"it says of a right kernel: {output[-500:]}")
 
 
 def variant_step(machine: Machine) -> None:

@@ -17,6 +17,7 @@ from replay.compare.sides import SnapshotWindow
 from replay.errors import FormatError, UsageError, WorkerError
 from replay.history.store import append
 from replay.report.check import github_annotations, github_summary, headline, junit, render_check
+from replay.results.comparison import ComparedKernel
 from replay.results.run.origin import SnapshotFacts
 from replay.results.run.verification import Verification
 from replay.run.parent import RunOptions
@@ -161,6 +162,36 @@ def test_owners_limits_and_quarantine(tmp_path, window):
     assert only(gate(window, [timed(1600)], config=ended)).alert
 
 
+def test_an_owner_is_chosen_by_where_a_kernel_comes_from(tmp_path, window):
+    owned = config_of(
+        tmp_path,
+        """
+        [[owner]]
+        kernel = "^other"
+        source = "attention"
+        team = "others"
+        [[owner]]
+        source = "models/.*attention\\\\.py:120"
+        team = "attention"
+        minimum_effect = 0.5
+        [[owner]]
+        kernel = "^vector"
+        team = "vectors"
+        """,
+    )
+    made = ComparedKernel(
+        "vector_add", launched_from="models/a/attention.py:120 (forward), called by main.py:3"
+    )
+    known = dataclasses.replace(window, made_of=(made,))
+    assert only(gate(known, [timed(1600)], config=owned)).team == "attention"
+    defined = dataclasses.replace(
+        window, made_of=(ComparedKernel("k", defined_at="models/attention.py:120"),)
+    )
+    assert only(gate(defined, [timed(1600)], config=owned)).team == "attention"
+    # Where nothing is known of it, no source fits.
+    assert only(gate(window, [timed(1600)], config=owned)).team == "vectors"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -171,6 +202,8 @@ def test_owners_limits_and_quarantine(tmp_path, window):
         ("[[owner]]\nkernel = 'x'\nlink = 'javascript:alert(1)'", "expected https"),
         ("[limits]\nminimum_effect = 5", "expected a fraction"),
         ("[[quarantine]]\nkernel = 'x'\nuntil = 'soon'", "is no date"),
+        ("[[owner]]\nsource = '('", "no regular expression"),
+        ("[[owner]]\nsource = 3", "no regular expression"),
         ("owner = 3", "c.toml"),
     ],
 )

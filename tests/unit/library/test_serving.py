@@ -65,8 +65,21 @@ def test_clients_are_served(
             client.run("increment.rsnap", trust=True)
         with pytest.raises(replay.errors.UsageError, match="no choice of a client"):
             client.run("increment.rsnap", env={"LD_PRELOAD": "/none/x.so"})
+        for choice, value in (("llvm_options", "-info-output-file=x"), ("constant", {"ir_override": "x"})):
+            with pytest.raises(replay.errors.UsageError, match="no choice of a client"):
+                client.run("increment.rsnap", **{choice: value})
         monkeypatch.chdir(server.parent)
-        for choice, value in (("driver", "/none/x"), ("ptxas", "/none/x"), ("driver", "slow.ptx")):
+        (server.parent / "run.py").write_text("open('was_run', 'w')\n")
+        for swap in ({"increment": "run.py"}, ["increment=run.py@increment"], "run.py"):
+            with pytest.raises(replay.errors.UsageError, match="is a program"):
+                client.run("increment.rsnap", swap=swap)
+        assert not (server.parent / "was_run").exists()
+        for choice, value in (
+            ("driver", "/none/x"),
+            ("ptxas", "/none/x"),
+            ("triton", "/none/x"),
+            ("driver", "slow.ptx"),
+        ):
             with pytest.raises(replay.errors.UsageError, match="no file that is executed"):
                 client.run("increment.rsnap", **{choice: value})
         with pytest.raises(replay.errors.UsageError, match="there is no choice 'speed'"):

@@ -191,6 +191,7 @@ def test_sources_are_compiled_for_a_client(folder: Path) -> None:
     honest = 'extern "C" __global__ void increment(unsigned *a) { *a += 1; }\n'
     (folder / "new.cu").write_text(honest)
     (folder / "broken.cu").write_text(honest.replace("+= 1", "+= one"))
+    (folder / "kernel.py").write_text("open('was_run', 'w')\n")
     (folder / "reads.cu").write_text('#include "new.cu"\n')
 
     async def talk(client: Any, ask: Ask) -> None:
@@ -204,6 +205,13 @@ def test_sources_are_compiled_for_a_client(folder: Path) -> None:
             "compare", a="x.rsnap", swap_a={"increment": "slow.ptx"}, swap_b={"increment": "new.cu"}
         )
         assert "FASTER" in found
+        with pytest.raises(AssertionError, match="is a program"):
+            await ask("run", snapshot="x.rsnap", swap={"increment": "kernel.py"})
+        with pytest.raises(AssertionError, match="is a program"):
+            await ask("compare", a="x.rsnap", swap_b={"increment": "kernel.py"})
+        found = await job("evaluate", snapshot="x.rsnap", candidate="kernel.py")
+        assert "a .py is not executed" in found
+        assert not (folder / "was_run").exists()
         found = await job("run", snapshot="x.rsnap", swap={"increment": "broken.cu"})
         assert "could not (exit code 3)" in found
         assert 'broken.cu(1): error: identifier "one" is undefined' in found

@@ -138,7 +138,9 @@ def test_the_band_runs_through_no_words(tmp_path):
     )
     bands = [(float(y), float(y) + float(height)) for y, height in
              re.findall(r'class="band"[^>]* y="([\d.]+)"[^>]*height="([\d.]+)"', drawing)]  # fmt: skip
-    words = [(float(y), float(y) + 18) for y in re.findall(r'<foreignObject x="0" y="([\d.]+)"', drawing)]
+    words = [
+        (float(y), float(y) + 18) for y in re.findall(r'<foreignObject x="0.000%" y="([\d.]+)"', drawing)
+    ]
     words += [(float(y) - 12, float(y)) for y in re.findall(r'<text class="label[^>]* y="([\d.]+)"', drawing)]
     assert len(bands) == 2
     assert len(words) == 4

@@ -133,6 +133,7 @@ def test_every_setting_is_documented():
 # -- command lines ------------------------------------------------------------------------------------------------
 
 FENCE = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SWAPPED = (".ptx", ".cu", ".cubin", ".ttir", ".llir")
 IS_SYNOPSIS = re.compile(r"[][|]|\.\.\.")
 
 
@@ -210,7 +211,7 @@ def test_command_lines_can_be_parsed(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_variants_of_command_lines_can_be_parsed(page, monkeypatch):
-    monkeypatch.setattr(model.Path, "is_file", lambda path: path.suffix in (".ptx", ".cu", ".cubin"))
+    monkeypatch.setattr(model.Path, "is_file", lambda path: path.suffix in SWAPPED)
     for words in command_lines(page.read_text()):
         for option, value in pairwise(words):
             if option in ("--a", "--b") and not IS_SYNOPSIS.search(value) and value.upper() != value:

@@ -40,6 +40,7 @@ void Lowering::atomic(Opcode &opcode) {
   bool wants = returns && operand(0).kind != Kind::sink;
   uint32_t result = wants ? destination(operand(0), found.destination) : UINT32_MAX;
   Lowered &lowered = emit(found.handler);
+  lowered.shadow.kind = form.rest[0] == "exch" ? ShadowKind::exchange : ShadowKind::atomic;
   refer(lowered, Field::a, row, false);
   refer(lowered, Field::b, sources[0], false);
   if (sources.size() > 1)

@@ -27,6 +27,7 @@ from replay.report.html.model import (
 )
 from replay.report.html.plots import Curve, Panel, Plot
 from replay.report.html.spread import Group, spread
+from replay.report.origins import origin_lines
 from replay.results.comparison import ComparedRound, ComparedRow, Comparison
 from replay.results.run.variant import KeptImage
 from replay.text import MODELLED, duration, number, percent, shown
@@ -75,6 +76,7 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
             section.notes.append(_OF_CHANCE)
     else:
         section.lines.append("No window of one side has a partner on the other.")
+    section.notes += origin_lines(kernel for row in result.rows[:MAXIMUM_ROWS] for kernel in row.a.kernels)
     section.notes += [*_totals(result), *(shown(text) for text in result.notes)]
     section.notes += more(result.rows, MAXIMUM_ROWS, "rows: `replay compare --json` has all")
     detailed = sorted(result.rows, key=lambda row: _ORDER.index(row.verdict) if row.verdict in _ORDER else 0)

@@ -15,6 +15,7 @@ from replay.report.html.model import Key, Section, Table
 from replay.report.html.result.counted import bound_sentences, counters_parts
 from replay.report.html.result.outputs import outputs_part
 from replay.report.html.result.times import time_part
+from replay.report.origins import origin_lines
 from replay.results.schema import RunResult
 from replay.text import MODELLED, cuda_version, duration, shown, size, some
 from replay.timing.density import median_interval
@@ -93,6 +94,7 @@ def _facts(result: RunResult) -> Table:
         ["when", shown(result.created_utc)],
     ]
     table.rows += [["kernel", text] for text in _made_of(result)]
+    table.rows += [["origin", text] for text in origin_lines(result.kernels)]
     if "power_draw_mw" in device.clocks:
         drawn, limit = (_watts(device.clocks.get(name)) for name in ("power_draw_mw", "power_limit_mw"))
         table.rows.append(["power", f"{drawn} of {limit}"])

@@ -1,0 +1,88 @@
+"""Words at the beginning of a raw capture that its process and others share while it runs (replay/raw/FORMAT.md)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import time
+from pathlib import Path
+
+from replay.errors import CaptureError, UsageError
+from replay.pack import read_launcher
+
+_SHARED = struct.Struct("<IQ")  # asked, recording_since_ns
+_OFFSET = 52
+_MAGIC, _PID_OFFSET = b"RCAPCALL", 12
+_VARIABLE = b"REPLAY_CAPTURE_DIRECTORY="
+MAXIMUM_PROCESSES = 10_000
+
+
+def hangs(raw: Path, limit_ns: int) -> bool:
+    """Whether a process of the capture has had a window open for longer than that. With `--when` one is open from
+    before a launch until the device has done it."""
+    for path in raw.glob("calls.*.bin"):
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            data = os.pread(file.fileno(), _SHARED.size, _OFFSET)
+            if len(data) == _SHARED.size:
+                _, since_ns = _SHARED.unpack(data)
+                if since_ns and time.monotonic_ns() - since_ns > limit_ns:
+                    return True
+    return False
+
+
+def ask(pid: int) -> list[int]:
+    """Ask the capture of a process, or of those that it has started, for a snapshot of the next launch that matches.
+    Gives the processes that were asked.
+
+    Raises UsageError when nothing watches for that, CaptureError when there is no capture.
+    """
+    asked, silent = [], ""
+    for process in _with_children(pid):
+        folder = _folder_of(process)
+        if folder is None:
+            continue
+        if "signal" not in read_launcher(folder).get("when", ()):
+            silent = str(folder)
+            continue
+        for path in folder.glob("calls.*.bin"):
+            with contextlib.suppress(OSError), open(path, "r+b", buffering=0) as file:
+                header = os.pread(file.fileno(), _OFFSET + _SHARED.size, 0)
+                if len(header) < _OFFSET + _SHARED.size or not header.startswith(_MAGIC):
+                    continue
+                if int.from_bytes(header[_PID_OFFSET : _PID_OFFSET + 4], "little") == process:
+                    count = int.from_bytes(header[_OFFSET : _OFFSET + 4], "little") + 1
+                    os.pwrite(file.fileno(), (count & 0xFFFFFFFF).to_bytes(4, "little"), _OFFSET)
+                    asked.append(process)
+    if asked:
+        return asked
+    if silent:
+        raise UsageError(
+            f"{silent} waits for nothing that may be asked for", next="capture with --when signal"
+        )
+    raise CaptureError(
+        f"process {pid} is not under capture, or has not called the driver yet",
+        next="give the pid of the application, or of `replay capture`",
+    )
+
+
+def _with_children(pid: int) -> list[int]:
+    """A process and all that come from it, as far as they may be looked at."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+    found = [pid]
+    for parent in found:
+        if len(found) < MAXIMUM_PROCESSES:
+            found += [child for child, its in parents.items() if its == parent and child not in found]
+    return found
+
+
+def _folder_of(pid: int) -> Path | None:
+    with contextlib.suppress(OSError):
+        for word in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if word.startswith(_VARIABLE):
+                folder = Path(os.fsdecode(word.removeprefix(_VARIABLE)))
+                return folder if folder.is_dir() else None
+    return None
