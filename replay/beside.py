@@ -12,6 +12,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from replay import interrupts
 from replay.errors import FileError
 
 SUFFIX = ".partial"
@@ -72,12 +73,13 @@ def require_place(path: str | os.PathLike[str]) -> None:
     if target.exists() and not target.is_file():
         return  # a device or a pipe, which is written into
     try:
-        descriptor, temporary = open_beside(target)
-        try:
-            os.posix_fallocate(descriptor, 0, ROOM_BYTES)
-        finally:
-            os.close(descriptor)
-            temporary.unlink(missing_ok=True)
+        with interrupts.held():
+            descriptor, temporary = open_beside(target)
+            try:
+                os.posix_fallocate(descriptor, 0, ROOM_BYTES)
+            finally:
+                os.close(descriptor)
+                temporary.unlink(missing_ok=True)
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:  # of a file system that reserves nothing
             raise not_written(error, target) from None
