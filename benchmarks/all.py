@@ -2,7 +2,7 @@
 
     python benchmarks/all.py [--nights FILE.jsonl] [--table FILE] [--only NAME] [--also NAME]
 
-What takes long or needs a wheel is left out unless it is named: --also installed, --also demonstration.
+What takes long or needs a wheel is left out unless --also names it: installed, demonstration, dashboard.
 
 With --nights the figures of this night are added to the file, as one line of JSON, and each figure is held against the
 nights before it by the rule that `replay` has for results of different days: the spread between the nights says what a
@@ -44,8 +44,13 @@ BENCHMARKS = {
     "session": ["session.py"],
     "pages": ["pages.py"],
     "millions": ["long_windows.py"],
+    "triggers": ["triggers.py", "--programs", "20", "--replays", "5"],
 }
-ON_REQUEST = {"installed": ["installed.py"], "demonstration": ["installed.py", "--demo"]}
+ON_REQUEST = {
+    "installed": ["installed.py"],
+    "demonstration": ["installed.py", "--demo"],
+    "dashboard": ["dashboard.py"],
+}
 Nights = dict[str, list[tuple[str, float]]]  # for each figure its values, with their times, oldest first
 
 
