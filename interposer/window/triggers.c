@@ -169,13 +169,14 @@ static bool made_nonfinite(const struct call *launch, char *words, size_t room) 
     return false;
   }
   uint8_t held = 0, made = 0;
-  unsigned made_type = 0, made_offset = 0;
+  unsigned long made_type = 0, made_offset = 0;
   for (uint32_t at = 0; at < bytes; at += (uint32_t)strlen(types + at) + 1) {
-    unsigned offset, type;
+    char *rest;
+    unsigned long offset = strtoul(types + at, &rest, 10), type = strtoul(rest, NULL, 10);
     uint8_t had, appeared;
-    if (sscanf(types + at, "%u %u", &offset, &type) != 2 || type >= NAMES ||
-        offset + 8 > launch->packed_bytes ||
-        !nonfinite_of(word_at(launch->packed, offset), type, &had, &appeared))
+    if (type >= NAMES || launch->packed_bytes < sizeof(uint64_t) ||
+        offset > launch->packed_bytes - sizeof(uint64_t) ||
+        !nonfinite_of(word_at(launch->packed, offset), (unsigned)type, &had, &appeared))
       continue;
     held |= had;
     if (made == 0 && appeared != 0) {
@@ -187,7 +188,7 @@ static bool made_nonfinite(const struct call *launch, char *words, size_t room) 
   bool nan = (made & NAN_BITS) != 0 && (held & NAN_BITS) == 0;
   bool infinity = (made & ~NAN_BITS) != 0 && held == 0;
   if (nan || infinity)
-    snprintf(words, room, "%s of type %s in the memory of the parameter at byte %u",
+    snprintf(words, room, "%s of type %s in the memory of the parameter at byte %lu",
              nan ? "a NaN" : "an infinity", names[made_type], made_offset);
   return nan || infinity;
 }
