@@ -78,7 +78,7 @@ class Question:
         if self.grids > 1:
             raise UsageError(
                 f"the launches of {self.kernel.name} have {self.grids} different grids", where="--grid",
-                next="capture or extract one launch",
+                next="capture one launch",
             )  # fmt: skip
         numbers = {
             name: int(value) for name, value in configuration.items() if re.fullmatch(r"-?\d{1,18}", value)
@@ -92,7 +92,7 @@ def question_of(reader: SnapshotReader) -> Question:
     if len(kernels) != 1:
         raise UsageError(
             f"the window launches {len(kernels)} kernels ({shown(kernels)})" if kernels else "launches no kernel",
-            where=reader.path, next="extract the launch of one: `replay extract`",
+            where=reader.path, next="capture a launch of one: `replay capture --kernel NAME --with-ir`",
         )  # fmt: skip
     kernel = kernels[0]
     found = [

@@ -98,7 +98,7 @@ def test_outputs_that_an_earlier_launch_left_are_not_computed_ones(snapshot):
 def test_a_window_of_several_kernels_is_refused_and_a_swap_of_one_leaves_the_others(snapshot):
     told = tune(snapshot, "--config", "num_warps=4", file="both.rsnap", status=2).stderr
     assert "launches 2 kernels" in told
-    assert "replay extract" in told
+    assert "replay capture --kernel" in told
     done = snapshot.run(
         "both.rsnap", "--swap", "scale=scale.py", "--constant", "BLOCK=1024", "--num-warps", "4"
     )
