@@ -82,6 +82,8 @@ def require_consistent(result: Tuning) -> None:
     count = len(result.configurations)
     if count > MAXIMUM_CONFIGURATIONS + 1:
         raise FormatError(f"has {count} configurations, at most {MAXIMUM_CONFIGURATIONS} are tried")
+    if len(result.ties) >= max(count, 1):
+        raise FormatError(f"has {len(result.ties)} ties of {count} configurations")
     if not all(item.configuration for item in result.configurations[1:]):
         raise FormatError("has a configuration without a name, which only the first, as captured, may have")
     places = [result.best, *result.ties]

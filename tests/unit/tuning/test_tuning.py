@@ -211,6 +211,7 @@ def test_a_document_with_places_that_are_none_is_refused():
         tuning(CAPTURED, FAST, ties=[7]),
         tuning(Tuned("", "", "", same_as=-1)),
         tuning(CAPTURED, FAST, CAPTURED),
+        tuning(CAPTURED, FAST, ties=[0] * 100),
         tuning(CAPTURED, *[FAST] * 257),
     ):
         with pytest.raises(FormatError):
