@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from replay.asking import CANNOT_TELL, YES, ask
 from replay.bisect.candidates import Candidate
@@ -97,14 +98,14 @@ class ReplayLaboratory:
     def time(self, candidate: int) -> Observation:
         """One replay in a fresh process."""
         with _skipping():
-            self.results[candidate] = result = self._replay(candidate)
+            self.results[candidate] = result = self.replay(candidate)
         return observation(result)
 
     def shows_symptom(self, candidate: int) -> bool:
         """One replay, and whether it shows what is looked for."""
         with _skipping():
             try:
-                self.results[candidate] = result = self._replay(candidate)
+                self.results[candidate] = result = self.replay(candidate)
             except EngineError as error:
                 ended = isinstance(error, WorkerError) or "returned" in error.what
                 if self.symptom == "crash" and ended:
@@ -127,9 +128,10 @@ class ReplayLaboratory:
             device=self.options.device if variant.device is None else variant.device,
         )
 
-    def _replay(self, candidate: int) -> RunResult:
+    def replay(self, candidate: int, **otherwise: Any) -> RunResult:
+        """One replay in a fresh process. otherwise: options by name. Raises ReplayError."""
         self.runs += 1
-        options = self._options(candidate)
+        options = dataclasses.replace(self._options(candidate), **otherwise)
         options = dataclasses.replace(options, environment={**own_noise(self.runs), **options.environment})
         return run_snapshot(self.snapshot, options, self.say, plan_of=self.plan)
 

@@ -24,7 +24,7 @@ from replay.cli.common import (
 
 # What help shows under which title
 OPTIONS = {
-    "Configurations": ("config", "configs", "grid", "kernel", "triton"),
+    "Configurations": ("config", "configs", "grid", "triton"),
     "Verdict": ("tolerance", "minimum_effect", "rounds", "budget"),
     "Replay": ("driver", "device", "window", "samples", "quick", "timeout", "trust"),
     "Output": ("output", "json", "verbose", "quiet"),
@@ -61,7 +61,6 @@ def tune(
             "EXPR|captured", "The grid of a configuration: 'cdiv(n, BLOCK)'; captured: that of the launch."
         ),
     ] = "",
-    kernel: Annotated[str, option("KERNEL", "Which kernel of the window.", show_default="the only one")] = "",
     triton: Annotated[
         str, option("VERSION|DIR", "With this Triton.", show_default="the newest one here")
     ] = "",
@@ -99,7 +98,8 @@ def tune(
     checked, and all are timed in rounds next to each other and to the kernel as captured. What is within --min-effect
     of the fastest, or cannot be told from it, is a tie.
 
-    Exit code 0: there is a best one, or a tie. 3: the kernel as captured cannot be replayed or timed here.
+    Exit code 0: there is a best one, or a tie. 3: the kernel as captured cannot be replayed or timed
+    here, or no configuration could be tried.
     """
     from dataclasses import replace
 
@@ -128,7 +128,7 @@ def tune(
     limits = RoundLimits(minimum_effect, rounds, seconds(budget, "--budget") if budget else None)
     with StageLine(hidden=quiet or json) as line:
         result = run_tune(
-            snapshot, found, options, file=source, kernel=kernel, triton=triton, grid=grid, limits=limits,
+            snapshot, found, options, file=source, triton=triton, grid=grid, limits=limits,
             progress=line.show,
         )  # fmt: skip
     result = replace(result, command=reproduction())

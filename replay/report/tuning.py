@@ -46,31 +46,31 @@ def render_tuning(result: Tuning, screen: Screen) -> str:
     parts += [flow(f"  {line}", screen) for line in why[: screen.most(_SHOWN_REASONS)]]
     parts += screen.rest(why, _SHOWN_REASONS, "reason")
     notes = [MODELLED] if result.source == "modelled" else []
-    notes += [f"rounds were repeated: {shown(text)}" for text in result.notes]
+    notes += [shown(text, 400) for text in result.notes]
     parts += ["", *(flow(f"  {text}", screen) for text in notes)] if notes else []
     return "\n".join(parts)
 
 
 def rows(result: Tuning) -> list[list[str]]:
     """Of the table, the fastest first; what has no time comes last."""
-    found = sorted(result.configurations, key=_place)
-    return [_row(item, result) for item in found]
+    found = sorted(range(len(result.configurations)), key=lambda at: _place(result.configurations[at]))
+    return [_row(at, result) for at in found]
 
 
 def tuning_headline(result: Tuning) -> str:
     """The verdict in one line."""
-    best = result.configurations[result.best]
+    best, gain = named(result, result.best), _gain(result.configurations[result.best])
     if result.verdict == "TIE":
-        names = [named(result, result.configurations[at]) for at in result.ties]
-        return f"TIE: {named(result, best)} and {some(names, _SHOWN_TIES)}{_gain(best)}"
-    return f"BEST: {named(result, best)}{_gain(best)}"
+        names = [named(result, at) for at in result.ties]
+        return f"TIE: {best} and {some(names, _SHOWN_TIES)}{gain}"
+    return f"BEST: {best}{gain}"
 
 
-def named(result: Tuning, item: Tuned) -> str:
-    """For people. The kernel as captured has the name of the configuration of equal code, where there is one."""
-    if item.configuration:
-        return shown(item.configuration, 120)
-    same = (one for one in result.configurations if one.same_as == result.configurations.index(item))
+def named(result: Tuning, at: int) -> str:
+    """For people. at: place in the list. The kernel as captured has the name of one of equal code, where there is."""
+    if configuration := result.configurations[at].configuration:
+        return shown(configuration, 120)
+    same = (one for one in result.configurations if one.same_as == at)
     name = next((shown(one.configuration, 120) for one in same), "")
     return f"{name} ({AS_CAPTURED})" if name else AS_CAPTURED
 
@@ -97,11 +97,12 @@ def facts(result: Tuning) -> Iterator[tuple[str, str]]:
     yield "device", f"{shown(result.device)}, CUDA {cuda_version(result.driver_version)}"
 
 
-def _row(item: Tuned, result: Tuning) -> list[str]:
+def _row(at: int, result: Tuning) -> list[str]:
+    item = result.configurations[at]
     original = None if item.same_as is None else result.configurations[item.same_as]
     same = "" if original is None else f"same code as {original.configuration or 'captured'}"
     return [
-        named(result, item),
+        named(result, at),
         " x ".join(map(str, item.grid)),
         "" if item.time_ns is None else duration(item.time_ns),
         "" if item.ratio is None else f"{item.ratio:.4f}",
@@ -119,6 +120,6 @@ def reasons(result: Tuning) -> list[str]:
 
 
 def _reasons(result: Tuning) -> Iterator[str]:
-    for item in result.configurations:
+    for at, item in enumerate(result.configurations):
         if item.reason and item.verdict != "SAME":
-            yield f"{item.verdict} {named(result, item)}: {shown(item.reason, 400)}"
+            yield f"{item.verdict} {named(result, at)}: {shown(item.reason, 400)}"

@@ -13,6 +13,7 @@ from replay.records import dataclass
 from replay.results.comparison import Comparison
 
 FORMAT = "replay.tuning/1"
+MAXIMUM_CONFIGURATIONS = 256  # beside the kernel as captured
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,14 @@ class Tuning:
 
 
 def require_consistent(result: Tuning) -> None:
-    """Of one that a stranger may have written. Raises FormatError where a place is none."""
+    """Of one that a stranger may have written. Raises FormatError where a place is none, or they are too many."""
     count = len(result.configurations)
+    if count > MAXIMUM_CONFIGURATIONS + 1:
+        raise FormatError(f"has {count} configurations, at most {MAXIMUM_CONFIGURATIONS} are tried")
+    if len(result.ties) >= max(count, 1):
+        raise FormatError(f"has {len(result.ties)} ties of {count} configurations")
+    if not all(item.configuration for item in result.configurations[1:]):
+        raise FormatError("has a configuration without a name, which only the first, as captured, may have")
     places = [result.best, *result.ties]
     places += [item.same_as for item in result.configurations if item.same_as is not None]
     if not all(0 <= at < count for at in places):

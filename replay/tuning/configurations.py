@@ -10,11 +10,13 @@ from typing import Any
 from replay.errors import UsageError
 from replay.patterns import compiled_later
 from replay.reading import read_json
+from replay.results.tuning import MAXIMUM_CONFIGURATIONS
 
-MAXIMUM_CONFIGURATIONS = 256
 MAXIMUM_NAMES, MAXIMUM_WORD = 32, 200
 MAXIMUM_FILE_BYTES = 4 << 20
 OPTIONS = ("num_warps", "num_stages")  # which a variant names by themselves
+_NUMBERS = (*OPTIONS, "num_ctas", "maxnreg")
+_HOW = "write BLOCK=128,num_warps=4"
 _NAME = compiled_later("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _DEFAULTS = {
     "num_ctas": "1",
@@ -28,9 +30,10 @@ Configuration = dict[str, str]  # constant or option of Triton -> value
 
 def parse_configuration(text: str) -> Configuration:
     """`BLOCK=128,num_warps=4`. Raises UsageError."""
-    return _checked(
-        [_pair(word, text) for word in re.split(r"[,\s]+", text.strip()) if word], f"--config {text[:80]}"
-    )
+    pairs = [_pair(word, text) for word in re.split(r"[,\s]+", text.strip()) if word]
+    if not pairs:
+        raise UsageError("names nothing", where=f"--config {text[:80]!r}", next=_HOW)
+    return _checked(pairs, f"--config {text[:80]}")
 
 
 def read_configurations(path: Path) -> list[Configuration]:
@@ -65,18 +68,21 @@ def of_mapping(item: Mapping[str, Any], where: str) -> Configuration:
     return _checked([pair for pair in pairs if _DEFAULTS.get(pair[0]) != pair[1]], where)
 
 
-def distinct(found: Iterable[Configuration]) -> list[Configuration]:
-    """Each once, in order. Raises UsageError when there are too many."""
+def distinct(found: Iterable[Configuration], where: str) -> list[Configuration]:
+    """Each once, in order. where: they are from. Raises UsageError when there are too many."""
     kept = list({tuple(sorted(item.items())): item for item in found}.values())
     if len(kept) > MAXIMUM_CONFIGURATIONS:
-        raise UsageError(f"{len(kept)} configurations, at most {MAXIMUM_CONFIGURATIONS}")
+        raise UsageError(
+            f"{len(kept)} configurations, at most {MAXIMUM_CONFIGURATIONS}", where=where,
+            next="leave some out, or try them in several commands",
+        )  # fmt: skip
     return kept
 
 
 def shown(configuration: Configuration) -> str:
     """For people: constants first."""
     names = sorted(configuration, key=OPTIONS.__contains__)
-    return " ".join(f"{name}={configuration[name]}" for name in names) or "Triton's own choices"
+    return " ".join(f"{name}={configuration[name]}" for name in names) or "defaults"
 
 
 def _pair(word: str, text: str) -> tuple[str, str]:
@@ -84,7 +90,7 @@ def _pair(word: str, text: str) -> tuple[str, str]:
     if not equals or not value:
         raise UsageError(
             f"{word[:60]!r} is no part of a configuration", where=f"--config {text[:80]}",
-            next="write BLOCK=128,num_warps=4",
+            next=_HOW,
         )  # fmt: skip
     return name, value
 
@@ -103,6 +109,8 @@ def _checked(pairs: list[tuple[str, str]], where: str) -> Configuration:
                 f"{name} of a configuration changes more than constants", where=where,
                 next="leave that configuration out, or capture a launch of each",
             )  # fmt: skip
-        if name in OPTIONS and not (value.isascii() and value.isdecimal()):
-            raise UsageError(f"{name}={value} is no whole number", where=where)
+        if not value:
+            raise UsageError(f"{name} has no value", where=where)
+        if name in _NUMBERS and not (value.isascii() and value.isdecimal() and int(value)):
+            raise UsageError(f"{name}={value} is no whole number above 0", where=where)
     return found

@@ -16,9 +16,10 @@ from replay.inspection.pieces import read_contents
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Compilation, Image, Kernel, all_of
 from replay.tuning.configurations import OPTIONS, Configuration
+from replay.tuning.configurations import shown as described
 from replay.tuning.grids import grid_of
-from replay.variants.kernels import find_kernel, shown
-from replay.variants.model import Dimensions, Geometry, Swap, Variant
+from replay.variants.kernels import shown
+from replay.variants.model import Dimensions, Geometry, Swap, Variant, parse
 
 AS_CAPTURED = "captured"  # of --grid: whatever the configuration
 _SCALAR = re.compile(r"(\w+): i(8|16|32|64)\b")
@@ -41,7 +42,7 @@ class Question:
         """A configuration as a variant. Raises UsageError where its grid is not known, or needs a source."""
         constants = tuple((name, value) for name, value in configuration.items() if name not in OPTIONS)
         shape = self._grid(configuration, dict(constants), file, grid)
-        return Variant(
+        made = Variant(
             swaps=() if file is None else (Swap(self.kernel.name, str(file)),),
             geometry=() if shape == self.grid else (Geometry("grid", self.kernel.name, shape),),
             triton=triton,
@@ -49,6 +50,14 @@ class Question:
             num_warps=int(configuration.get("num_warps", "0")),
             num_stages=int(configuration.get("num_stages", "0")),
         )
+        # Its text goes into results and to replays: what reads otherwise there is another variant, such as one with a
+        # variable of the environment in it.
+        if parse(str(made)) != made:
+            raise UsageError(
+                f"{described(configuration)[:80]} cannot be written as a variant",
+                next="leave out commas and semicolons in values, and in names of files and folders",
+            )  # fmt: skip
+        return made
 
     def _grid(
         self, configuration: Configuration, constants: dict[str, str], file: Path | None, grid: str
@@ -69,7 +78,7 @@ class Question:
         if self.grids > 1:
             raise UsageError(
                 f"the launches of {self.kernel.name} have {self.grids} different grids", where="--grid",
-                next="capture or extract one launch",
+                next="capture one launch",
             )  # fmt: skip
         numbers = {
             name: int(value) for name, value in configuration.items() if re.fullmatch(r"-?\d{1,18}", value)
@@ -77,19 +86,15 @@ class Question:
         return grid_of(grid, {**self.names, **numbers})
 
 
-def question_of(reader: SnapshotReader, wanted: str) -> Question:
-    """wanted: the kernel, "" for the only one. reader: at the window. Raises UsageError."""
+def question_of(reader: SnapshotReader) -> Question:
+    """Of the only kernel of the window: times of several would be of all. reader: at the window. Raises UsageError."""
     kernels = list(all_of(reader, Kernel))
-    if wanted:
-        kernel = find_kernel(kernels, wanted, "--kernel")
-    elif len(kernels) == 1:
-        kernel = kernels[0]
-    else:
+    if len(kernels) != 1:
         raise UsageError(
-            f"the window launches {len(kernels)} kernels",
-            where="--kernel",
-            next=f"say which: {shown(kernels)}",
-        )
+            f"the window launches {len(kernels)} kernels ({shown(kernels)})" if kernels else "launches no kernel",
+            where=reader.path, next="capture a launch of one: `replay capture --kernel NAME --with-ir`",
+        )  # fmt: skip
+    kernel = kernels[0]
     found = [
         item
         for item in launches(all_of(reader, Call), kernels)
@@ -97,7 +102,7 @@ def question_of(reader: SnapshotReader, wanted: str) -> Question:
     ]
     if not found:
         raise UsageError(
-            f"the window launches {kernel.name} in a graph alone", where="--kernel",
+            f"the window launches {kernel.name} in a graph alone", where=reader.path,
             next="capture it outside a graph",
         )  # fmt: skip
     made = next((item for item in all_of(reader, Compilation) if item.image == kernel.image), None)

@@ -23,6 +23,7 @@ from replay.text import now_utc
 from replay.tuning.beside import comparison_of
 from replay.tuning.configurations import Configuration, distinct, of_mapping, shown
 from replay.tuning.contest import REFERENCE, Contest, hold, ratio_of
+from replay.tuning.poison import with_poison
 from replay.tuning.question import Question, question_of
 from replay.variants.assemblers.wheels import CacheError
 from replay.variants.model import Variant
@@ -37,7 +38,6 @@ def tune(
     options: RunOptions,
     *,
     file: Path | None = None,
-    kernel: str = "",
     triton: str = "",
     grid: str = "",
     limits: RoundLimits | None = None,
@@ -50,8 +50,12 @@ def tune(
     with SnapshotReader(path) as reader:
         reader.require_whole()
         choose_window(reader, options.window)
-        question = question_of(reader, kernel)
-    found = distinct(given or _of_file(file, question.kernel.name, triton, progress))
+        question = question_of(reader)
+    _require_program(file)
+    found = distinct(
+        given or _of_file(file, question.kernel.name, triton, progress),
+        "--config and --configs" if given or file is None else file.name,
+    )
     if not found:
         raise UsageError(
             "there is no configuration to try", where=path,
@@ -59,11 +63,17 @@ def tune(
         )  # fmt: skip
     # All before any is compiled: a mistake on the command line is told at once.
     variants = [Variant(), *(question.variant(item, file, triton, grid) for item in found)]
+    from replay.variants.compilers.triton import find
+
+    find(triton, progress)
     names = ["", *map(shown, found)]
     candidates = [Candidate(name, str(variant)) for name, variant in zip(names, variants, strict=True)]
     laboratory = ReplayLaboratory(path, options, candidates, "slower", progress, plan=KeptPlans())
-    same_as, broken = _built(laboratory, question, progress)
+    same_as, broken = _built(laboratory, variants, question, progress)
+    _require_some(broken, len(found), path)
     kept = [at for at in range(len(candidates)) if at not in same_as and at not in broken]
+    unwritten, unknown = with_poison(laboratory, kept, progress)
+    kept = [at for at in kept if at not in unwritten]
 
     def observe(at: int) -> Observation:
         try:
@@ -79,7 +89,8 @@ def tune(
             f"the captured kernel itself is no measure here: {contest.ended[REFERENCE][1]}", where=path,
             next="`replay run` shows more of it",
         )  # fmt: skip
-    contest.ended |= broken
+    contest.ended |= broken | unwritten
+    _require_some(contest.ended, len(found), path)
     tuned = [
         _tuned(at, names[at], variants[at], contest, laboratory, same_as.get(at))
         for at in range(len(candidates))
@@ -110,7 +121,8 @@ def tune(
         device=first.device.name,
         driver=first.driver.choice,
         driver_version=first.driver.version,
-        notes=list(dict.fromkeys(contest.spoiled)),
+        notes=[unknown] * bool(unknown)
+        + [f"rounds were repeated: {why}" for why in dict.fromkeys(contest.spoiled)],
         wall_s=round(time.monotonic() - begin_s, 3),
         compared=comparison_of(window, contest, timed, candidates, laboratory, limits) if timed else None,
     )
@@ -125,18 +137,38 @@ def _of_file(file: Path | None, kernel: str, triton: str, progress: Progress) ->
     return [of_mapping(item, file.name) for item in configurations_of(find(triton, progress), file, kernel)]
 
 
+def _require_program(file: Path | None) -> None:
+    """Raises UsageError."""
+    if file is not None and not (file.suffix == ".py" and file.is_file()):
+        what = "is no .py" if file.is_file() else "is no file"
+        raise UsageError(
+            what, where=file,
+            next="name the .py of the kernel's @triton.jit function, or leave it out for the captured IR",
+        )  # fmt: skip
+
+
+def _require_some(ended: dict[int, tuple[str, str]], count: int, path: Path) -> None:
+    """Raises EngineError where none of the configurations could be run: the kernel as captured is no best one then."""
+    failed = [reason for verdict, reason in ended.values() if verdict == "FAILED"]
+    if len(failed) == count:
+        raise EngineError(f"no configuration could be tried: {failed[0]}", where=path)
+
+
 def _window(path: Path, number: int | None) -> SnapshotWindow:
     return next(item for item in windows_at(path) if number is None or item.window == number)
 
 
 def _built(
-    laboratory: ReplayLaboratory, question: Question, progress: Progress
+    laboratory: ReplayLaboratory, variants: Sequence[Variant], question: Question, progress: Progress
 ) -> tuple[dict[int, int], dict[int, tuple[str, str]]]:
     """Configuration -> the one before it of equal code and geometry; and those that do not compile, with the reason."""
     same_as: dict[int, int] = {}
     broken: dict[int, tuple[str, str]] = {}
     seen: dict[str, int] = {}
     for at in range(REFERENCE + 1, len(laboratory.candidates)):
+        if variants[at].changes_nothing:
+            same_as[at] = REFERENCE
+            continue
         progress(f"building configuration {at} of {len(laboratory.candidates) - 1}")
         try:
             identity = laboratory.identity(at)

@@ -88,7 +88,7 @@ class Variant:
 
     @property
     def recompiles(self) -> bool:
-        """Whether Triton makes the kernels again that are not swapped."""
+        """Whether Triton makes kernels: of its files among the swaps; without one, those that are not swapped again."""
         return bool(self.triton or self.triton_options or self.constants or self.llvm_options)
 
     @property
@@ -241,6 +241,12 @@ def _constants(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
             raise UsageError(
                 f"{text[:60]!r} is no constant", where="--constant", next="write NAME=VALUE, as BLOCK=128"
             )
+        if _BETWEEN.search(value):
+            raise UsageError(
+                f"{text[:60]!r} has another word of a variant in it",
+                where="--constant",
+                next="write them apart",
+            )
         if found.setdefault(name, value) != value:
             raise UsageError(f"{name} has two values, {found[name]} and {value}", where="--constant")
     return tuple(found.items())
@@ -279,7 +285,7 @@ def refuse_program(text: str, where: object) -> None:
     if _PROGRAM.search(text):
         raise UsageError(
             "is a program, which is not executed here", where=where,
-            next="a .py is not executed: save its kernel's PTX (Triton: `asm['ptx']`, Numba: `inspect_asm()`)",
+            next="save its kernel's PTX (Triton: `asm['ptx']`, Numba: `inspect_asm()`)",
         )  # fmt: skip
 
 

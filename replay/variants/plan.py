@@ -93,7 +93,7 @@ class _Planning:
             refuse_untrusted(self._variant)
         for swap in self._variant.swaps:
             self._swap(swap, built)
-        if self._variant.recompiles:
+        if self._variant.recompiles and not any(swap.file.endswith(SUFFIXES) for swap in self._variant.swaps):
             self._recompile(built)
         if self._triton is not None:
             shapes += self._triton.shapes(self._kernels, built, shapes)

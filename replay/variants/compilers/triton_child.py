@@ -114,6 +114,10 @@ def _source_of_file(asked: dict[str, Any], target: Any, options: dict[str, Any])
     _, function = _function(asked)
     types, aligned = asked["types"], asked["aligned"]
     given = {name: _value(text) for name, text in asked["constants"]}
+    names = [item.name for item in function.params if item.is_constexpr]
+    own = {item.name for item in function.params if item.is_constexpr or item.name not in types}
+    others = {name: given.pop(name) for name in list(given) if name not in own}
+    _take_options(target, others, options, f"{asked['kernel']} has no constant", names)
     constants, signature, attributes = {}, {}, {}
     for place, item in enumerate(function.params):
         if item.is_constexpr or item.name not in types:
@@ -121,7 +125,7 @@ def _source_of_file(asked: dict[str, Any], target: Any, options: dict[str, Any])
             value = given.pop(item.name, default)
             if value is None and item.is_constexpr and not item.has_default:
                 _refuse(
-                    f"{item.name} is a constant and has no default in the file: --constant {item.name}=VALUE"
+                    f"{item.name} is a constant and has no default in the file: say which, as {item.name}=VALUE"
                 )
             constants[(place,)] = value
             signature[item.name] = "constexpr"
@@ -129,8 +133,6 @@ def _source_of_file(asked: dict[str, Any], target: Any, options: dict[str, Any])
             signature[item.name] = types[item.name]
             if item.name in aligned:
                 attributes[(place,)] = [["tt.divisibility", 16]]
-    names = [item.name for item in function.params if item.is_constexpr]
-    _take_options(target, given, options, f"{asked['kernel']} has no constant", names)
     return ASTSource(function, signature, constants, attributes)
 
 

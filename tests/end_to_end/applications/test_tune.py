@@ -17,19 +17,26 @@ GRID = ("--grid", "lambda meta: (triton.cdiv(n, meta['BLOCK']),)")
 
 @pytest.fixture(scope="module")
 def snapshot(tmp_path_factory, samples, commands):
-    """Of one launch with BLOCK=1024 and 8 warps, with its IR and the program beside it."""
+    """Of one launch with BLOCK=1024 and 8 warps, with its IR and the program beside it; of a second one, whose outputs
+    are there already; and of two kernels."""
     from tests.end_to_end.conftest import Replay
 
     replay = Replay(tmp_path_factory.mktemp("scale"), samples, commands)
     environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton-cache"))}
-    command = [sys.executable, str(PROGRAM)]
-    replay.capture("--kernel", "scale", "--with-ir", application=command, env=environment)
+    for output, launch, blocks in (
+        ("x.rsnap", "1", []),
+        ("second.rsnap", "2", ["1024", "1024"]),
+        ("both.rsnap", "1-2", ["1024", "negate"]),
+    ):
+        command = [sys.executable, str(PROGRAM), *blocks]
+        words = ("--kernel", "scale|negate", "--launch", launch, "--with-ir")
+        replay.capture(*words, application=command, output=output, env=environment)
     (replay.folder / "scale.py").write_text(PROGRAM.read_text())
     return replay
 
 
-def tune(replay, *words, status=0):
-    return replay("tune", "x.rsnap", "--driver", "emulator", *words, status=status)
+def tune(replay, *words, file="x.rsnap", status=0):
+    return replay("tune", file, "--driver", "emulator", *words, status=status)
 
 
 def test_all_that_the_source_names_are_tried_and_equal_code_is_merged(snapshot):
@@ -76,6 +83,58 @@ def test_a_wrong_one_never_wins_and_one_that_does_not_compile_is_told(snapshot):
     assert found["BLOCK=1024 num_warps=4"]["time_ns"] > 0
 
 
+def test_outputs_that_an_earlier_launch_left_are_not_computed_ones(snapshot):
+    # 640 of 5,000 elements are written; all have the right values before.
+    words = ("--config", "BLOCK=128,num_warps=1", "--config", "BLOCK=1024,num_warps=4", "--grid", "captured")
+    found = json.loads(tune(snapshot, "scale.py", *words, "--json", file="second.rsnap").stdout)
+    captured, small, right = found["configurations"]
+    assert small["verdict"] == "WRONG"
+    assert "other bytes were in them before" in small["reason"]
+    assert captured["time_ns"] > 0
+    assert right["time_ns"] > 0
+    assert found["notes"] == []
+
+
+def test_a_window_of_several_kernels_is_refused_and_a_swap_of_one_leaves_the_others(snapshot):
+    told = tune(snapshot, "--config", "num_warps=4", file="both.rsnap", status=2).stderr
+    assert "launches 2 kernels" in told
+    assert "replay capture --kernel" in told
+    done = snapshot.run(
+        "both.rsnap", "--swap", "scale=scale.py", "--constant", "BLOCK=1024", "--num-warps", "4"
+    )
+    assert "outputs match" in done.stdout
+    assert done.stdout.count("  image ") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "why"),
+    [
+        (["scale.py", "--config", "BLOCK=128", "--triton", "/nonexistent"], 2, "holds no package triton"),
+        (["scale.py", "--config", "BLOK=128"], 3, "scale has no constant BLOK; it has BLOCK"),
+        (["scale.py", "--config", "num_warps=4"], 3, "has no default in the file: say which, as BLOCK=VALUE"),
+        (["missing.py", "--config", "BLOCK=128"], 2, "is no file"),
+        (["found.ptx", "--config", "BLOCK=128"], 2, "is no .py"),
+    ],
+)
+def test_where_nothing_can_be_tried_nothing_is_best(snapshot, words, status, why):
+    (snapshot.folder / "found.ptx").write_text(".version 8.0")
+    done = tune(snapshot, *words, "--grid", "captured", status=status)
+    assert why in " ".join(done.stderr.split())
+    assert "BEST" not in done.stdout
+
+
+def test_values_of_a_file_change_nothing_but_constants(snapshot):
+    library = snapshot.folder / "own.so"
+    value = f"64,env=LD_PRELOAD={library}"
+    for name, what in (("maxnreg", "no whole number"), ("BLOCK", "cannot be written as a variant")):
+        (snapshot.folder / "stranger.json").write_text(json.dumps([{name: value, "num_warps": 8}]))
+        told = tune(snapshot, "scale.py", "--configs", "stranger.json", "--grid", "captured", status=2).stderr
+        assert what in told
+    # Nor do names of folders, which are of the variant as well.
+    told = tune(snapshot, "--config", "num_warps=4", "--triton", f"./{value}", status=2).stderr
+    assert "cannot be written as a variant" in told
+
+
 def test_without_a_source_the_captured_ir_is_compiled_with_other_options(snapshot):
     (snapshot.folder / "found.json").write_text(
         '[{"num_warps": 4}, {"kwargs": {}, "num_warps": 2, "num_ctas": 1}]'
@@ -83,6 +142,14 @@ def test_without_a_source_the_captured_ir_is_compiled_with_other_options(snapsho
     found = json.loads(tune(snapshot, "--configs", "found.json", "--json").stdout)
     assert [item["configuration"] for item in found["configurations"]] == ["", "num_warps=4", "num_warps=2"]
     assert "MERGED" not in {item["verdict"] for item in found["configurations"]}
+    # One that changes nothing is the captured kernel.
+    (snapshot.folder / "found.json").write_text('[{"num_warps": 4}, {"num_ctas": 1}]')
+    found = json.loads(tune(snapshot, "--configs", "found.json", "--json").stdout)["configurations"]
+    assert [(item["configuration"], item["same_as"]) for item in found] == [
+        ("", None),
+        ("num_warps=4", None),
+        ("defaults", 0),
+    ]
 
 
 def test_a_grid_is_never_guessed(snapshot):

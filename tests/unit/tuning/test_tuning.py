@@ -12,10 +12,13 @@ from replay.compare.rounds import Observation, RoundLimits
 from replay.errors import FormatError, ReplayError, UsageError
 from replay.report.tuning import render_tuning, tuning_headline
 from replay.results.tuning import FORMAT, Tuned, Tuning, require_consistent
+from replay.snapshot.schema import Kernel
 from replay.text import Screen
 from replay.tuning.configurations import distinct, parse_configuration, read_configurations, shown
 from replay.tuning.contest import hold, ratio_of
 from replay.tuning.grids import grid_of
+from replay.tuning.question import Question
+from replay.variants.model import make_variant
 
 # -- configurations -----------------------------------------------------------------------------------------------
 
@@ -32,13 +35,15 @@ def test_configurations_of_a_command_line_and_of_files(tmp_path):
     known = {"kwargs": {"BLOCK": 32}, "num_warps": 2, "num_ctas": 1, "num_stages": 3, "maxnreg": None}
     file.write_text(json.dumps({"key": ["x"], "configs_timings": [[known, [0.1, 0.1, 0.1]]]}))
     assert read_configurations(file) == [{"BLOCK": "32", "num_warps": "2", "num_stages": "3"}]
-    assert distinct([{"a": "1", "b": "2"}, {"b": "2", "a": "1"}]) == [{"a": "1", "b": "2"}]
+    assert distinct([{"a": "1", "b": "2"}, {"b": "2", "a": "1"}], "") == [{"a": "1", "b": "2"}]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "BLOCK", "=4", "BLOCK=", "1a=4", "A=1,A=2", "num_warps=many", "pre_hook=yes", "x" * 300 + "=1", "num_warps=４",
+        "BLOCK", "=4", "BLOCK=", "1a=4", "A=1,A=2", "num_warps=many", "", " , ", "num_warps=0",
+        "num_stages=0", "num_ctas=0", "maxnreg=64;env=A=1", "num_ctas=two", "pre_hook=yes", "x" * 300 + "=1",
+        "num_warps=４",
         ",".join(f"A{number}=1" for number in range(40)),
     ],
 )  # fmt: skip
@@ -48,17 +53,30 @@ def test_what_is_no_configuration_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", "[1]", '{"configs_timings": 3}', '[{"kwargs": 3}]', '[{"A": [1]}]', "[" * 100_000]
+    "text",
+    [
+        "",
+        "{}",
+        "[1]",
+        '{"configs_timings": 3}',
+        '[{"kwargs": 3}]',
+        '[{"A": [1]}]',
+        '[{"A": ""}]',
+        "[" * 100_000,
+    ],
 )
 def test_a_file_that_holds_none_is_refused(tmp_path, text):
     (tmp_path / "c.json").write_text(text)
-    with pytest.raises(ReplayError):
+    with pytest.raises(ReplayError) as told:
         read_configurations(tmp_path / "c.json")
+    assert "c.json" in str(told.value)
 
 
 def test_more_than_can_be_tried_are_refused():
-    with pytest.raises(UsageError, match="at most"):
-        distinct({"BLOCK": str(number)} for number in range(300))
+    with pytest.raises(UsageError, match="at most") as told:
+        distinct(({"BLOCK": str(number)} for number in range(300)), "c.json")
+    assert "c.json" in str(told.value)
+    assert "leave some out" in str(told.value)
 
 
 # -- grids --------------------------------------------------------------------------------------------------------
@@ -192,6 +210,24 @@ def test_a_document_with_places_that_are_none_is_refused():
         tuning(CAPTURED, best=1),
         tuning(CAPTURED, FAST, ties=[7]),
         tuning(Tuned("", "", "", same_as=-1)),
+        tuning(CAPTURED, FAST, CAPTURED),
+        tuning(CAPTURED, FAST, ties=[0] * 100),
+        tuning(CAPTURED, *[FAST] * 257),
     ):
         with pytest.raises(FormatError):
             require_consistent(wrong)
+    require_consistent(tuning(CAPTURED, *[FAST] * 256))
+
+
+# -- variants -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value", ["64,env=LD_PRELOAD=/x.so", "64;driver=/x", "1,swap=/x.ptx", "1,--device=1"]
+)
+def test_a_value_with_another_word_of_a_variant_is_refused(value):
+    question = Question(Kernel("k", "", "", [], 1, [1, 1, 1], [32, 1, 1], 0), (1, 1, 1), {}, "")
+    with pytest.raises(UsageError):
+        question.variant({"maxnreg": value, "num_warps": "8"}, None, "", "captured")
+    with pytest.raises(UsageError, match="another word"):
+        make_variant(constant=[f"fast={value}"])
