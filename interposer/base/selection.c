@@ -58,8 +58,9 @@ bool read_selection(void) {
                              .when = read_watched()};
   if (memory != NULL) // params, live or reachable
     chosen.reach = memory[0] == 'p' ? REACH_PARAMETERS : memory[0] == 'l' ? REACH_LIVE : REACH_REACHABLE;
-  if (chosen.when.triggers != 0 && chosen.when.ring > 0)
-    chosen.max_bytes = number_of(ENV_RING_BYTES); // of each launch
+  uint64_t ring_bytes = number_of(ENV_RING_BYTES); // of each launch
+  if (ring_bytes != 0 && (chosen.max_bytes == 0 || ring_bytes < chosen.max_bytes))
+    chosen.max_bytes = ring_bytes;
   if (launch != NULL && launch[0] != '\0') {
     char *end;
     chosen.first_launch = chosen.last_launch = strtoull(launch, &end, 10);

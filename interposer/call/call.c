@@ -178,6 +178,8 @@ static void record_enter(struct call *call, bool prepared) {
                   (belongs_to_window(call) || is_recorded(call->function)) && write_enter(call);
   if (recorded && is_any_launch(call->function) && !call->in_capture && is_timed_in_window())
     begin_timing(call, NULL, row_of_launch(call));
+  if (UNLIKELY(selection.when.triggers != 0) && recorded && call->selected)
+    tell_recording(true); // the time that reading its inputs took is not the launch's
   if (recorded)
     return;
   call->number = 0;

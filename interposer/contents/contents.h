@@ -61,6 +61,7 @@ void note_device_error(const char *problem, enum moment moment,
                        uint64_t call); // if it is one; the gate is closed
 bool device_is_idle(void);             // of the current context, asked and not waited for
 int device_error_met(void);            // by a wait of the shim; 0: none
+bool device_failed_before(void);       // a launch that is recorded
 bool device_stayed_busy(void);         // for longer than is waited
 
 // ---- what the host writes between two calls -----------------------------------------------------

@@ -35,6 +35,13 @@ static void forget_some(void) {
   looked_at = known;
 }
 
+const struct copied *copied_before(const struct range *range) {
+  struct handle_row *row = find_handle(&table, range->base);
+  const struct copied *item = row != NULL ? row->object : NULL;
+  bool is_same = item != NULL && item->serial == range->serial && item->bytes == range->bytes;
+  return is_same ? item : NULL;
+}
+
 struct copied *copied_of(const struct range *range) {
   struct handle_row *row = find_handle(&table, range->base);
   struct copied *item = row != NULL ? row->object : NULL;

@@ -30,7 +30,8 @@ struct copied {
   uint8_t had, appeared; // nonfinite.c
   struct hash hashes[];  // likewise
 };
-struct copied *copied_of(const struct range *range); // NULL: no memory for it
+struct copied *copied_of(const struct range *range);           // NULL: no memory for it
+const struct copied *copied_before(const struct range *range); // NULL: never
 
 // What is read at once of a range, and what of it was written.
 enum { PIECE_CHUNKS = PIECE_BYTES / CHUNK_BYTES };

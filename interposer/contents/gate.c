@@ -117,7 +117,7 @@ void open_gate(struct thread *thread) {
 static const uint64_t patience_ns = IDLE_PATIENCE_MS * (uint64_t)1000000;
 static const uint64_t patience_after_failure_ns =
     100000000; // the application was kept waiting once; not again
-static atomic_bool patience_has_ended;
+static ZERO_IN_CHILD atomic_bool patience_has_ended;
 
 enum { LEGACY_STREAM = 1, PER_THREAD_STREAM = 2 }; // constants in place of a CUstream
 
@@ -162,8 +162,10 @@ void note_streams(const struct call *call) {
 // ---- waiting ------------------------------------------------------------------------------------
 
 const char context_has_ended[] = "its context has ended";
+static const char device_is_busy[] = "the device did not become idle";
 static const char error_of_earlier_work[] = "the device reports an error of earlier work";
-static atomic_int device_error; // the CUresult that said so
+static ZERO_IN_CHILD atomic_int device_error;   // the CUresult that said so
+static ZERO_IN_CHILD atomic_bool failed_before; // the launch that a window is of
 
 static const char *problem_of(int result) {
   switch (result) {
@@ -188,7 +190,7 @@ static const char *wait_for_stream(uint64_t stream, uint64_t deadline) {
       return problem_of(result);
     if (now_ns() > deadline) {
       atomic_store(&patience_has_ended, true);
-      return "the device did not become idle";
+      return device_is_busy;
     }
     nanosleep(&(struct timespec){0, pause_ns}, NULL);
   }
@@ -251,6 +253,7 @@ bool device_becomes_idle(const struct range_list *list, const char **problem) {
 
 int device_error_met(void) { return atomic_load(&device_error); }
 bool device_stayed_busy(void) { return atomic_load(&patience_has_ended); }
+bool device_failed_before(void) { return atomic_load(&failed_before); }
 
 // The newest of what the driver keeps of its messages (since CUDA 12.9), whole lines. Asking changes nothing.
 static const char *last_messages(void) {
@@ -267,6 +270,8 @@ static const char *last_messages(void) {
 }
 
 void note_device_error(const char *problem, enum moment moment, uint64_t call) {
+  if (moment == MOMENT_BEFORE && (problem == error_of_earlier_work || problem == device_is_busy))
+    atomic_store(&failed_before, true);
   if (problem == error_of_earlier_work)
     write_note(NOTE_DEVICE_ERROR, 0, call, "%d %d %s", atomic_load(&device_error), (int)moment,
                last_messages());

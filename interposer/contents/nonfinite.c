@@ -64,7 +64,7 @@ bool nonfinite_of(uint64_t address, unsigned type, uint8_t *had, uint8_t *appear
   struct range range;
   if (!memory_find(address, &range) || range.kind == RANGE_ARRAY || range.state != RANGE_TOUCHED)
     return false;
-  const struct copied *copied = copied_of(&range);
+  const struct copied *copied = copied_before(&range);
   if (copied == NULL || !copied->whole)
     return false;
   uint8_t bits = bits_of(type, true, true);

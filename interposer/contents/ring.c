@@ -21,26 +21,33 @@ static ZERO_IN_CHILD struct { // of one size, the oldest first
 static ZERO_IN_CHILD struct {
   uint32_t from, to;
 } kept[MAX_KEPT];
-static ZERO_IN_CHILD size_t kept_count;
+static ZERO_IN_CHILD _Atomic size_t kept_count; // read by the thread that copies
 
 static bool has_ring(void) { return selection.when.triggers != 0; }
 static size_t class_of(size_t bytes) { return (bytes + PLACE_BYTES - 1) / PLACE_BYTES; }
 
-static uint32_t ring_windows(void) { return selection.when.ring > 1 ? (uint32_t)selection.when.ring : 1; }
+// A crash may come while the inputs of the next launch are read: then its window is none yet.
+static uint32_t ring_windows(void) {
+  uint32_t ring = selection.when.ring > 1 ? (uint32_t)selection.when.ring : 1;
+  return ring + ((selection.when.triggers & WHEN_CRASH) != 0 ? 1 : 0);
+}
 
 void windows_are_kept(void) {
   uint32_t last = atomic_load(&window_number), windows = ring_windows();
-  if (kept_count < MAX_KEPT) {
-    kept[kept_count].from = last > windows ? last - windows + 1 : 1;
-    kept[kept_count++].to = last;
+  size_t count = atomic_load(&kept_count);
+  if (count < MAX_KEPT) {
+    kept[count].from = last > windows ? last - windows + 1 : 1;
+    kept[count].to = last;
+    atomic_store(&kept_count, count + 1);
   }
 }
 
 static bool is_kept(const struct place *place) {
-  for (size_t n = 0; n < kept_count; n++)
+  size_t count = atomic_load(&kept_count);
+  for (size_t n = 0; n < count; n++)
     if (place->from <= kept[n].to && place->to >= kept[n].from)
       return true;
-  return kept_count == MAX_KEPT;
+  return count == MAX_KEPT;
 }
 
 void chunk_is_superseded(uint64_t blob, size_t bytes, uint32_t since) {

@@ -22,6 +22,7 @@ enum {
   FEWEST_SAMPLES = 5,    // before which nothing is slow
   ARMED_LAUNCHES = 1000, // that are recorded after a slow one, unless one is slow again
   GEOMETRY_WORDS = 7,
+  MOST_ROWS = 8000,
 };
 static const uint64_t shortest_pause_ns = 100000000, longest_pause_ns = 60000000000;
 
@@ -38,11 +39,15 @@ static ZERO_IN_CHILD struct handle_table rows;
 static ZERO_IN_CHILD atomic_bool has_ended;
 static ZERO_IN_CHILD uint64_t hits, pause_ns;
 static ZERO_IN_CHILD _Atomic uint64_t paused_until_ns;
-static ZERO_IN_CHILD uint32_t answered; // requests of `replay trigger`
-static volatile sig_atomic_t signals;   // that have come
+static ZERO_IN_CHILD uint32_t answered;             // requests of `replay trigger`
+static ZERO_IN_CHILD volatile sig_atomic_t signals; // that have come
 static ZERO_IN_CHILD uint32_t signals_answered;
 static ZERO_IN_CHILD _Atomic uint64_t unwatched_paused;
-static ZERO_IN_CHILD uint64_t unwatched_types; // launches of which --when nan knows no types
+static ZERO_IN_CHILD uint64_t unwatched_types;  // launches of which --when nan knows no types
+static ZERO_IN_CHILD uint64_t unwatched_held;   // whose memory held such numbers before
+static ZERO_IN_CHILD uint64_t unwatched_shared; // that came in the window of another thread's launch
+static ZERO_IN_CHILD _Atomic uint64_t row_count, unwatched_rows;
+static ZERO_IN_CHILD uint64_t recorded_before;
 static ZERO_IN_CHILD uint64_t too_small_bytes, too_small_launch;
 
 static bool watches(uint32_t triggers) { return (selection.when.triggers & triggers) != 0; }
@@ -76,11 +81,12 @@ struct watched_row *row_of_launch(struct call *call) {
   found = find_handle(&rows, key);
   if (found != NULL)
     return found->object;
-  struct watched_row *row = calloc(1, sizeof *row);
+  struct watched_row *row = atomic_load(&row_count) < MOST_ROWS ? calloc(1, sizeof *row) : NULL;
   if (row != NULL && !add_handle(&rows, key, row)) {
     free(row);
     row = NULL;
   }
+  atomic_fetch_add(row != NULL ? &row_count : &unwatched_rows, 1);
   return row;
 }
 
@@ -179,7 +185,7 @@ static bool made_nonfinite(const struct call *launch, char *words, size_t room) 
         !nonfinite_of(word_at(launch->packed, offset), (unsigned)type, &had, &appeared))
       continue;
     held |= had;
-    if (made == 0 && appeared != 0) {
+    if ((made & NAN_BITS) == 0 && (appeared & (made == 0 ? UINT8_MAX : NAN_BITS)) != 0) {
       made_type = type;
       made_offset = offset;
     }
@@ -187,6 +193,7 @@ static bool made_nonfinite(const struct call *launch, char *words, size_t room) 
   }
   bool nan = (made & NAN_BITS) != 0 && (held & NAN_BITS) == 0;
   bool infinity = (made & ~NAN_BITS) != 0 && held == 0;
+  unwatched_held += made != 0 && !nan && !infinity;
   if (nan || infinity)
     snprintf(words, room, "%s of type %s in the memory of the parameter at byte %lu",
              nan ? "a NaN" : "an infinity", names[made_type], made_offset);
@@ -194,13 +201,19 @@ static bool made_nonfinite(const struct call *launch, char *words, size_t room) 
 }
 
 // Why the window is kept, as words; its trigger is the result, NULL: it is not kept.
-static const char *reason_of(const struct call *launch, char *words, size_t room) {
+static const char *reason_of(const struct call *launch, uint64_t launches, bool owns_gate, char *words,
+                             size_t room) {
   int error = device_error_met();
   struct watched_row *row = launch != NULL ? row_of_launch((struct call *)(uintptr_t)launch) : NULL;
   enum { ASSERTION_FAILED = 710 };
   words[0] = '\0';
+  if (device_failed_before()) // of a launch that was not recorded
+    return NULL;
   if (error != 0 && (watches(WHEN_ERROR) || (watches(WHEN_ASSERT) && error == ASSERTION_FAILED))) {
-    snprintf(words, room, "the device reports error %d", error);
+    int length = snprintf(words, room, "the device reports error %d", error);
+    if (launches > 1)
+      snprintf(words + length, room - (size_t)length, "; it is one of %lu launches of several threads",
+               launches);
     return error == ASSERTION_FAILED ? "assert" : "error";
   }
   if (launch != NULL && launch->result != SUCCESS && watches(WHEN_ERROR)) {
@@ -211,7 +224,7 @@ static const char *reason_of(const struct call *launch, char *words, size_t room
     snprintf(words, room, "it has not ended after %.3g s", (double)selection.when.hang_ns / 1e9);
     return "hang";
   }
-  if (watches(WHEN_NAN) && launch != NULL && launch->result == SUCCESS && error == 0 &&
+  if (watches(WHEN_NAN) && owns_gate && launch != NULL && launch->result == SUCCESS && error == 0 &&
       made_nonfinite(launch, words, room))
     return "nan";
   if (row != NULL && row->slow == launch->ordinal) {
@@ -240,15 +253,21 @@ static void pause_after_hit(void) {
   atomic_store(&paused_until_ns, now + pause);
 }
 
-void judge_window(const struct call *launch, uint64_t call) {
+void judge_window(const struct call *launch, uint64_t call, bool owns_gate, uint64_t recorded) {
   char words[200];
-  const char *trigger = reason_of(launch, words, sizeof words);
+  // Of launches of other threads in this window only what ends a context is told.
+  uint64_t launches = launch == NULL || launch->kernel == NULL ? 1 : recorded - recorded_before;
+  recorded_before = recorded;
+  unwatched_shared += launches > 1 ? launches - 1 : !owns_gate && watches(WHEN_NAN);
+  const char *trigger = reason_of(launch, launches, owns_gate, words, sizeof words);
   uint64_t ordinal = launch != NULL ? launch->ordinal : 0, left_out = bytes_left_out();
   if (left_out > too_small_bytes) {
     too_small_bytes = left_out;
     too_small_launch = ordinal;
   }
   tell_recording(false);
+  if (device_failed_before())
+    atomic_store(&has_ended, true);
   if (trigger == NULL)
     return;
   const char *kernel = launch != NULL && launch->kernel != NULL ? launch->kernel->name : "a graph";
@@ -267,10 +286,13 @@ void judge_window(const struct call *launch, uint64_t call) {
 
 void end_watching(void) {
   enum { FIRST_FAULT = 700 }; // of the errors of kernels
-  char text[400];
+  char text[600];
   int length =
-      snprintf(text, sizeof text, "watched.paused=%lu\nwatched.hits=%lu\nwatched.without_types=%lu\n",
-               atomic_load(&unwatched_paused), hits, unwatched_types);
+      snprintf(text, sizeof text,
+               "watched.paused=%lu\nwatched.hits=%lu\nwatched.without_types=%lu\nwatched.held=%lu\n"
+               "watched.shared=%lu\nwatched.rows=%lu\nwatched.busy_elsewhere=%d\n",
+               atomic_load(&unwatched_paused), hits, unwatched_types, unwatched_held, unwatched_shared,
+               atomic_load(&unwatched_rows), device_failed_before() && device_stayed_busy());
   if (too_small_bytes > 0)
     length += snprintf(text + length, sizeof text - (size_t)length, "watched.too_small=%lu %lu\n",
                        too_small_launch, too_small_bytes);

@@ -32,8 +32,6 @@ uint32_t open_window(uint64_t call, uint64_t ordinal) {
     int closed = MODE_CLOSED;
     atomic_compare_exchange_strong(&mode, &closed, MODE_OPEN);
     write_graph_changes(); // those that came in between
-    if (selection.when.triggers != 0)
-      tell_recording(true);
   }
   return number;
 }
@@ -95,7 +93,7 @@ static void close_window(struct thread *thread, uint64_t call, uint32_t number, 
                "another thread waits for the device; memory was not read at the end");
   collect_timings(0);
   if (selection.when.triggers != 0)
-    judge_window(launch, call);
+    judge_window(launch, call, owns_gate, atomic_load(&launches_recorded));
   describe_perturbation();
   uint64_t launches = atomic_load(&launches_recorded);
   write_note(NOTE_WINDOW_CLOSE, 0, call, launches == 1 ? "%lu launch" : "%lu launches", launches);

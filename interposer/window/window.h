@@ -33,7 +33,7 @@ void watch_time(struct call *call);       // of a launch that no window holds
 struct watched_row;
 void launch_took(struct watched_row *row, uint64_t ordinal, uint64_t time_ns);
 // Before the window is closed: whether it is kept. launch: the one that it ends with; NULL: the process ends.
-void judge_window(const struct call *launch, uint64_t call);
+void judge_window(const struct call *launch, uint64_t call, bool owns_gate, uint64_t recorded);
 bool watching_has_ended(void);
 void begin_watching(void); // when the process has been described
 void end_watching(void);   // before the process ends

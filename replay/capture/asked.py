@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import struct
 import time
@@ -18,16 +19,33 @@ _VARIABLE = b"REPLAY_CAPTURE_DIRECTORY="
 MAXIMUM_PROCESSES = 10_000
 
 
-def hangs(raw: Path, limit_ns: int) -> bool:
-    """Whether a process of the capture has had a window open for longer than that. With `--when` one is open from
-    before a launch until the device has done it."""
+def hanging(raw: Path, limit_ns: int) -> list[str]:
+    """The record files of processes that live and of which a launch has not ended for longer than that."""
+    found = []
     for path in raw.glob("calls.*.bin"):
         with contextlib.suppress(OSError), open(path, "rb") as file:
             data = os.pread(file.fileno(), _SHARED.size, _OFFSET)
             if len(data) == _SHARED.size:
                 _, since_ns = _SHARED.unpack(data)
-                if since_ns and time.monotonic_ns() - since_ns > limit_ns:
-                    return True
+                if since_ns and time.monotonic_ns() - since_ns > limit_ns and is_held(path):
+                    found.append(path.name)
+    return found
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process still writes a record file: it holds a lock on it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
     return False
 
 

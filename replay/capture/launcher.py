@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -26,7 +25,7 @@ from typing import Any
 
 from replay import stacks
 from replay.api.vocabulary import CAPTURE_ENVIRONMENT
-from replay.capture.asked import hangs
+from replay.capture.asked import hanging, is_held
 from replay.capture.selection import Selection
 from replay.capture.stand_in import stand_in_folder, with_stand_in
 from replay.capture.variables import VariableService
@@ -39,6 +38,7 @@ from replay.records import dataclass
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"  # where the NVTX headers inside an application look for a tool
 LEFT_BEHIND_WAIT_S = 10.0  # for processes that the application left running with the capture open
 WATCH_INTERVAL_S = 0.25
+HANG_PAUSE_NS = 5_000_000_000  # before a hang that could not be written is looked at again
 _POLL_S = 0.05
 _PRELOAD_SEPARATORS = " :\t\n"  # the loader splits LD_PRELOAD at these and knows no quoting
 _PATH_SEPARATORS = ":;"  # likewise LD_LIBRARY_PATH
@@ -138,11 +138,11 @@ def run_application(
     environ: Mapping[str, str] = os.environ,
     watch: Callable[[], None] | None = None,
     keep_command_line: bool = False,
-    on_hang: Callable[[], None] | None = None,
+    on_hang: Callable[[], bool] | None = None,
 ) -> Ended:
     """Run `command` to its end with the interposer writing into `raw`. watch: called now and then while it runs.
-    keep_command_line: all of it, secrets too. on_hang: called once, when a launch has not ended for the time of
-    `--when hang`.
+    keep_command_line: all of it, secrets too. on_hang: called when a launch has not ended for the time of `--when
+    hang`; gives whether it wrote something, and is called again later if not.
 
     Raises CaptureError when it cannot be started or the interposer is not installed.
     """
@@ -190,21 +190,27 @@ def _with_hangs(
     selection: Selection,
     raw: Path,
     facts: dict[str, Any],
-    on_hang: Callable[[], None] | None,
+    on_hang: Callable[[], bool] | None,
 ) -> Callable[[], None] | None:
     """`watch`, that also looks for a launch that does not end."""
     limit_ns = 0 if selection.watching is None else selection.watching.triggers.get("hang", 0)
     if not limit_ns:
         return watch
 
+    again_ns = 0
+
     def look() -> None:
+        nonlocal again_ns
         if watch is not None:
             watch()
-        if not facts.get("hung") and hangs(raw, limit_ns):
-            facts["hung"] = True
+        if facts.get("hung") or time.monotonic_ns() < again_ns:
+            return
+        if names := hanging(raw, limit_ns):
+            facts["hung"] = names
             write_facts(raw, facts)
-            if on_hang is not None:
-                on_hang()
+            if on_hang is not None and not on_hang():
+                facts["hung"] = []  # it went on before it was written, or nothing could be written
+                again_ns = time.monotonic_ns() + max(limit_ns, HANG_PAUSE_NS)
 
     return look
 
@@ -357,23 +363,7 @@ def _still_running(raw: Path) -> tuple[str, ...]:
 
 def _is_written(raw: Path) -> bool:
     """Whether a process still writes a capture: it holds a lock on each of its files."""
-    return any(_is_held(path) for path in raw.glob("calls.*.bin"))
-
-
-def _is_held(path: Path) -> bool:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return False
+    return any(is_held(path) for path in raw.glob("calls.*.bin"))
 
 
 def why_not_preloaded(command: str, scripts: int = 0) -> str:

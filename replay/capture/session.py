@@ -168,12 +168,15 @@ def capture(
 
 def _write_at_once(
     raw: Path, output: Path, packer: Packer, on_written: Callable[[PackReport], None] | None
-) -> None:
-    """The application may never end. What fails now is told when it has ended and it is tried again."""
+) -> bool:
+    """The application may never end. What fails now is told when it has ended and it is tried again. Gives whether a
+    snapshot was written."""
     with contextlib.suppress(ReplayError, OSError, MemoryError):
         packed = packer(raw, output)
         if on_written is not None and packed.snapshots:
             on_written(packed)
+        return bool(packed.snapshots)
+    return False
 
 
 def _watch(raw: Path, follow: Callable[[int], None]) -> None:
@@ -216,7 +219,7 @@ def explain_absence(
         )
     if "--when" in selection.split() and packed.used_cuda:
         watched = number(packed.matched_launches, "launch was watched", "launches were watched")
-        return f"nothing went wrong: {watched}", "run it longer, or watch for more: `replay capture --help`"
+        return f"nothing was seen to go wrong: {watched}", "run it longer, or watch for more: `replay capture --help`"
     if packed.problems:
         ended = packed.problems[0] == ENDED_WHILE_COPYING
         return packed.problems[0], "capture again" + (", and let the application run on" if ended else "")

@@ -15,8 +15,15 @@ from replay.records import dataclass
 from replay.text import number, size
 
 _NOTE = struct.Struct("<II")
-MAXIMUM_HITS = 10_000
+MAXIMUM_HITS, MAXIMUM_RING = 1000, 10_000
 _MAXIMUM_TEXT_BYTES = 1 << 16
+_NOT_WATCHED = {
+    "watched.paused": "in pauses after a snapshot (--every)",
+    "watched.without_types": "for NaN: no PTX says which numbers the kernel writes",
+    "watched.held": "for NaN: memory that they reach held one, or an infinity, before",
+    "watched.shared": "that came while one of another thread was recorded",
+    "watched.rows": "of more kernels and geometries than are timed",
+}
 
 
 @dataclass(frozen=True)
@@ -36,66 +43,84 @@ class Hit:
 
 @dataclass
 class Hits:
-    """What a process met. watched: what the shim counted, by name."""
+    """What a process met. watched: what the shim counted, by name. stopped: why the capture ended before it."""
 
     found: list[Hit] = field(default_factory=list)
     watched: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""
 
     @property
     def not_watched(self) -> str:
         """For people; "" when all was watched."""
-        said = []
-        paused = self.watched.get("watched.paused", "0")
-        if paused.isdecimal() and int(paused):
-            said.append(f"{number(int(paused), 'launch', 'launches')} in pauses after a snapshot (--every)")
-        untyped = self.watched.get("watched.without_types", "0")
-        if untyped.isdecimal() and int(untyped):
-            said.append(
-                f"{number(int(untyped), 'launch', 'launches')} for NaN: no PTX says which numbers the kernel writes"
-            )
+        said = [
+            f"{number(count, 'launch', 'launches')} {why}"
+            for name, why in _NOT_WATCHED.items()
+            if (count := _count(self.watched.get(name, "")))
+        ]
         launch, _, needed = self.watched.get("watched.too_small", "").partition(" ")
-        if needed.isdecimal():
-            said.append(f"launch {launch}, which needed {size(int(needed))} in the ring (--ring)")
-        error = self.watched.get("watched.error_elsewhere", "")
+        if _count(needed):
+            said.append(f"launch {_count(launch)}, which needed {size(_count(needed))} in the ring (--ring)")
+        error = _count(self.watched.get("watched.error_elsewhere", ""))
         if error:
             said.append(f"error {error} came from a launch that was not recorded: leave out --kernel")
+        if _count(self.watched.get("watched.busy_elsewhere", "")):
+            said.append("a launch that was not recorded has not ended: leave out --kernel")
+        if self.stopped:
+            said.append(f"everything after the capture stopped ({self.stopped})")
         return "; ".join(said)
 
 
 def find_hits(path: Path, launcher: dict[str, Any]) -> Hits:
     """The hits of one process. A process that a signal ended has met a `crash` in its last window."""
-    hits, ring = Hits(), max(int(launcher.get("ring", 0)), 1)
-    last: deque[int] = deque(maxlen=ring)
-    place, opened_ns, is_open, matched = 0, 0, False, ""
+    hits, ring = Hits(), min(max(int(launcher.get("ring", 0)), 1), MAXIMUM_RING)
+    most = min(max(int(launcher.get("max_snapshots", 1)), 1), MAXIMUM_HITS)
+    last: deque[int] = deque(maxlen=ring + 1)  # the last may have ended before its launch
+    place, opened_ns, is_open, entered, matched = 0, 0, False, False, ""
     with RawFile(path) as raw:
         for record in raw.records():
             if record.kind == RecordKind.PROCESS:
                 text = record.payload[:_MAXIMUM_TEXT_BYTES].rstrip(b"\0").decode("utf-8", "replace")
                 lines = (line.partition("=") for line in text.splitlines() if line.startswith("watched."))
                 hits.watched |= {name: value for name, _, value in lines}
+            entered = entered or record.kind == RecordKind.ENTER
             if record.kind != RecordKind.NOTE or len(record.payload) < _NOTE.size:
                 continue
             code, length = _NOTE.unpack_from(record.payload)
             if code == NoteCode.WINDOW_OPEN:
                 place, opened_ns = place + 1, record.time_ns
                 last.append(place)
-                is_open, matched = True, ""
+                is_open, entered, matched = True, False, ""
             elif code == NoteCode.WINDOW_CLOSE:
                 is_open = False
             elif code == NoteCode.LAUNCH_MATCHED and is_open:
                 matched = matched or _text(record.payload, length)
-            elif code == NoteCode.TRIGGER and place and len(hits.found) < MAXIMUM_HITS:
-                hits.found.append(Hit((*last,), _text(record.payload, length), _seconds(raw, record.time_ns)))
-        if launcher.get("hung") and is_open and not hits.found:
+            elif code == NoteCode.CAPTURE_STOPPED:
+                hits.stopped = hits.stopped or _text(record.payload, length)
+            elif code == NoteCode.TRIGGER and place and len(hits.found) < most:
+                kept = (*last,)[-ring:]
+                hits.found.append(Hit(kept, _text(record.payload, length), _seconds(raw, record.time_ns)))
+        if is_open and not entered and len(last) > 1:
+            last.pop()
+        kept = (*last,)[-ring:]
+        is_new = (
+            bool(kept) and len(hits.found) < most and all(hit.windows[-1] != kept[-1] for hit in hits.found)
+        )
+        if path.name in launcher.get("hung", ()) and is_open and entered and is_new:
             ordinal, _, kernel = matched.partition(" ")
             words = f"hang launch {ordinal} of {kernel}: it has not ended"
-            hits.found.append(Hit((*last,), words, _seconds(raw, opened_ns)))
+            hits.found.append(Hit(kept, words, _seconds(raw, opened_ns)))
+            is_new = False
         crashed = raw.pid == launcher.get("pid") and int(launcher.get("exit_status", 0)) < 0
         clean = raw.ending is not None and raw.ending.state == "complete"
-        if "crash" in launcher.get("when", ()) and crashed and not clean and place and not hits.found:
+        if "crash" in launcher.get("when", ()) and crashed and not clean and is_new:
             words = f"crash: signal {-int(launcher['exit_status'])} ended the application"
-            hits.found.append(Hit((*last,), words, _seconds(raw, opened_ns)))
+            hits.found.append(Hit(kept, words, _seconds(raw, opened_ns)))
     return hits
+
+
+def _count(text: str) -> int:
+    """0 for what is no number."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 20 else 0
 
 
 def _text(payload: bytes, length: int) -> str:

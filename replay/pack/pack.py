@@ -132,6 +132,8 @@ def _wanted(
         return
     if hits.not_watched:
         report.problems.append(f"not watched: {hits.not_watched}")
+    if hits.stopped and not hits.found:
+        report.skipped.append(f"process {path.name}: capture stopped: {hits.stopped}")
     if not hits.found:
         yield _Kept((), "", hits.not_watched, "")
     several = len(hits.found) > 1 or launcher.get("max_snapshots", 1) > 1

@@ -26,7 +26,7 @@ _LAUNCHER_FIELDS = {
     "when": list,
     "ring": int,
     "max_snapshots": int,
-    "hung": bool,
+    "hung": list,
     "keep_command_line": bool,
     "driver": dict,
     "pid": int,

@@ -73,8 +73,38 @@ def test_when_nothing_goes_wrong_there_is_no_snapshot_and_the_application_is_as_
     done = replay.capture(
         "--when", "error,nan,crash", application=application, status=int(ExitCode.COULD_NOT)
     )
-    assert "nothing went wrong: 5 launches were watched" in done.stderr
+    assert "nothing was seen to go wrong: 5 launches were watched" in done.stderr
     assert "all correct" in done.stdout
+
+
+def test_a_capture_that_stops_does_not_say_that_nothing_went_wrong(replay):
+    application = replay.application(WRONG, "nan", "20000")
+    command = replay.capture_command(
+        "--when", "nan", "--kernel", "fill", output="x.rsnap", application=application
+    )
+    done = replay.start(["bash", "-c", 'ulimit -f 1200; exec "$@"', "limited", *command])
+    said = done.communicate(timeout=90)[1]
+    assert "capture stopped: the records could not grow" in said
+    assert "nothing was seen to go wrong" not in said
+
+
+def test_max_bytes_holds_with_a_trigger_too(replay):
+    application = replay.application(WRONG, "nan", "10")
+    done = replay.capture(
+        "--when", "nan", "--max-bytes", "1K", application=application, status=int(ExitCode.COULD_NOT)
+    )
+    assert "needed" in done.stderr
+    assert "in the ring" in done.stderr
+
+
+def test_a_process_that_was_killed_does_not_hang(replay):
+    program = " ".join(replay.application(WRONG, "crash"))
+    command = replay.capture_command(
+        "--when", "hang=500ms", output="x.rsnap", application=["bash", "-c", f"{program}; sleep 2"]
+    )
+    said = replay.start(command).communicate(timeout=90)[1]
+    assert "nothing was seen to go wrong" in said
+    assert not (replay.folder / "x.rsnap").exists()
 
 
 def test_other_launches_leave_no_contents_on_the_disk(replay):
@@ -153,7 +183,7 @@ def test_a_capture_that_waits_for_something_else_cannot_be_asked(replay, wait_fo
     done = replay("trigger", str(pid), status=int(ExitCode.USAGE))
     assert "capture with --when signal" in done.stderr
     pause_file.unlink()
-    assert "nothing went wrong" in process.communicate(timeout=90)[1]
+    assert "nothing was seen to go wrong" in process.communicate(timeout=90)[1]
     done = replay("trigger", str(os.getpid()), status=int(ExitCode.COULD_NOT))
     assert "is not under capture" in done.stderr
 
