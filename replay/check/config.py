@@ -4,7 +4,7 @@
 minimum_effect = 0.05        # of times measured on another day
 [[owner]]
 kernel = "gemm.*"            # regular expression, searched for in the readable name
-source = "models/llama"      # likewise, in the places that launch and define the kernel; one of the two is enough
+source = "models/llama"      # likewise, in the places that launch and define it; one of the two is enough
 team = "blas"
 link = "https://example.org/blas"
 minimum_effect = 0.1         # optional
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ from replay.check.entries import (
     table,
 )
 
+# Readable name of a kernel, and where it is launched and defined; of what nothing is known, no source fits.
+Places = Sequence[tuple[str, str]]
 KNOWN = {"limits", "owner", "quarantine"}
 
 
@@ -47,10 +50,13 @@ class Owner:
     minimum_effect: float | None = None
     source: re.Pattern[str] | None = None
 
-    def owns(self, kernel: str, places: str) -> bool:
-        """places: where it is launched and defined, "" where that is not known: then no source fits."""
-        return (self.kernel is None or bool(self.kernel.search(kernel))) and (
-            self.source is None or bool(self.source.search(places))
+    def owns(self, kernel: str, places: Places) -> bool:
+        """kernel: the names of all of a window. Of several, kernel and source have to fit one and the same."""
+        if self.source is None:
+            return self.kernel is None or bool(self.kernel.search(kernel))
+        return any(
+            self.source.search(text) and (self.kernel is None or self.kernel.search(name))
+            for name, text in places
         )
 
 
@@ -71,8 +77,8 @@ class Config:
     quarantined: tuple[Quarantine, ...] = ()
     minimum_effect: float | None = None
 
-    def owner(self, kernel: str, places: str = "") -> Owner | None:
-        """The first whose expressions are found. places: as of `Owner.owns`."""
+    def owner(self, kernel: str, places: Places = ()) -> Owner | None:
+        """The first whose expressions are found. kernel: as of `Owner.owns`."""
         return next((owner for owner in self.owners if owner.owns(kernel, places)), None)
 
     def quarantine(self, kernel: str, today: datetime.date) -> Quarantine | None:
@@ -86,9 +92,8 @@ class Config:
             None,
         )
 
-    def effect(self, kernel: str, default: float, places: str = "") -> float:
-        """How large a change of this kernel must be."""
-        owner = self.owner(kernel, places)
+    def effect(self, owner: Owner | None, default: float) -> float:
+        """How large a change of a kernel of this owner must be."""
         if owner is not None and owner.minimum_effect is not None:
             return owner.minimum_effect
         return default if self.minimum_effect is None else self.minimum_effect

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replay import __version__
-from replay.check.config import Config
+from replay.check.config import Config, Owner
 from replay.compare.machine_code import places_of
 from replay.compare.replayed import own_noise
 from replay.compare.rows import observation
@@ -232,12 +232,20 @@ def _replay_once(window: SnapshotWindow, options: RunOptions) -> RunResult:
     return run_snapshot(window.path, options)
 
 
+def _kernel(window: SnapshotWindow) -> str:
+    return ", ".join(window.kernels) or "no kernel"
+
+
+def _owner(window: SnapshotWindow, config: Config) -> Owner | None:
+    return config.owner(_kernel(window), places_of(window.made_of))
+
+
 def _unchecked(
     name: str, window: SnapshotWindow, config: Config, day: datetime.date
 ) -> tuple[CheckedCase, bool]:
     """The case before its first replay, and whether it is quarantined."""
-    kernel = ", ".join(window.kernels) or "no kernel"
-    owner = config.owner(kernel, places_of(window.made_of))
+    kernel = _kernel(window)
+    owner = _owner(window, config)
     quarantine = config.quarantine(kernel, day)
     case = CheckedCase(
         name, window.window, kernel, "FAILED",
@@ -265,9 +273,10 @@ def _case(
 ) -> CheckedCase:
     begin_s = time.monotonic()
     case, quarantined = _unchecked(name, window, config, day)
+    owner = _owner(window, config)
     findings: list[CheckedCase] = []
     while True:
-        findings.append(_finding(case, replay, baseline, config))
+        findings.append(_finding(case, replay, baseline, config, owner))
         if findings[0].verdict in ("PASS", "FASTER", "NEW", "FAULT") or len(findings) > REPEATS:
             break
         if findings[-1].verdict != findings[0].verdict:
@@ -289,7 +298,11 @@ def _case(
 
 
 def _finding(
-    case: CheckedCase, replay: Callable[[], RunResult], baseline: Baseline, config: Config
+    case: CheckedCase,
+    replay: Callable[[], RunResult],
+    baseline: Baseline,
+    config: Config,
+    owner: Owner | None,
 ) -> CheckedCase:
     """What one replay says."""
     try:
@@ -329,8 +342,7 @@ def _finding(
         )
     ratio = seen.time_ns / accepted_ns
     default, why = (MINIMUM_EFFECT, "the clock is exact") if seen.exact else baseline.smallest_effect(result)
-    places = places_of(result.kernels)
-    effect, asked = config.effect(case.kernel, default, places), config.effect(case.kernel, -1.0, places) > 0
+    effect, asked = config.effect(owner, default), config.effect(owner, -1.0) > 0
     why = "as the configuration says" if asked else why
     verdict = "SLOWER" if ratio >= 1 + effect else "FASTER" if ratio <= 1 / (1 + effect) else "PASS"
     if verdict == "PASS" and why is _NOT_KNOWN and abs(math.log(ratio)) >= math.log1p(_DOUBTFUL_EFFECT):

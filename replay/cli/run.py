@@ -200,7 +200,7 @@ def run(
 
     from replay.beside import require_place
     from replay.cli.common import reproduction
-    from replay.errors import ExitCode
+    from replay.errors import ExitCode, UsageError
     from replay.library.options import run_options
     from replay.library.result import replay_each, replayer
     from replay.report.run import holds, render_run, verdicts
@@ -212,9 +212,14 @@ def run(
     from replay.text import parse_size
     from replay.variants.planned import NotExecutable
 
+    if sanitizer and dry_run:
+        raise UsageError(
+            "--dry-run executes nothing that --sanitizer could watch", next="leave out one of the two"
+        )
     options = run_options(
         driver=driver, device=device, samples=samples, quick=quick, rigorous=rigorous, timing=timing,
-        caches="both" if caches is None else "cold" if caches else "hot", serialize=serialize, profile=profile,
+        caches="both" if caches is None else "cold" if caches else "hot", serialize=serialize,
+        profile=profile or bool(sanitizer),
         timeout_s=seconds(timeout, "--timeout"), trust=trusted(trust, untrusted), vary_inputs=vary_inputs,
         best_effort=best_effort, expand_graphs=expand_graphs,
         counters=counters, shift=shift, relocate=relocate, dtypes=[_dtype(text) for text in dtype or ()],
@@ -225,7 +230,7 @@ def run(
         shared=shared or (),
     )  # fmt: skip
     if sanitizer:
-        return _sanitized(snapshot, sanitizer, options.timeout_s, json=json, quiet=quiet)
+        return _sanitized(snapshot, sanitizer, options, json=json, quiet=quiet)
     if dry_run:
         return _look(snapshot, options, json=json, quiet=quiet)
     if output is not None:
@@ -276,7 +281,7 @@ def _look(snapshot: Path, options: "RunOptions", *, json: bool, quiet: bool) -> 
     return ExitCode.DONE if all(one.can_run for one in found) else ExitCode.COULD_NOT
 
 
-def _sanitized(snapshot: Path, tool: str, timeout_s: float, *, json: bool, quiet: bool) -> int:
+def _sanitized(snapshot: Path, tool: str, options: "RunOptions", *, json: bool, quiet: bool) -> int:
     """`--sanitizer`: this very command, once, with compute-sanitizer around it."""
     from replay.cli.common import reproduction
     from replay.errors import ExitCode
@@ -288,7 +293,9 @@ def _sanitized(snapshot: Path, tool: str, timeout_s: float, *, json: bool, quiet
     words = reproduction()
     at = next(k for k, word in enumerate(words) if word.partition("=")[0] == "--sanitizer")
     del words[at : at + (1 if "=" in words[at] else 2)]
-    found = check_with_sanitizer(snapshot, tool, [*words, "--profile", "--quiet"], timeout_s)
+    words += ["--profile", "--quiet"]
+    driver = options.variant.driver or options.driver
+    found = check_with_sanitizer(snapshot, tool, words, driver, options.timeout_s)
     print_result(FINDINGS, found, json, render_check, brief=render_brief if quiet else None)
     return ExitCode.GATE_FAILED if found.has_faults else ExitCode.DONE
 

@@ -48,9 +48,14 @@ def captured(kernels: Iterable[CapturedKernel]) -> list[ComparedKernel]:
     ]
 
 
-def places_of(kernels: Iterable[CapturedKernel | ComparedKernel]) -> str:
-    """Where they are launched and defined, a line each: what an owner's `source` is searched for in."""
-    return "\n".join(text for kernel in kernels for text in (kernel.launched_from, kernel.defined_at) if text)
+def places_of(kernels: Iterable[ComparedKernel]) -> list[tuple[str, str]]:
+    """Name, and where it is launched and defined, a line each: what an owner's `source` is searched for in. Only those
+    of which something is known."""
+    texts = [
+        (kernel.name, "\n".join(filter(None, (kernel.launched_from, kernel.defined_at))))
+        for kernel in kernels
+    ]
+    return [(name, text) for name, text in texts if text]
 
 
 def _compared(kernel: CompiledKernel, image: str) -> ComparedKernel:

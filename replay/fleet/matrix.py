@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replay.check.config import KNOWN, Config, config_of
+from replay.check.config import KNOWN, Config, Owner, Places, config_of
 from replay.check.entries import THE_FILE, EntryError, compiled, each, only, read_entries, table
 from replay.errors import ReplayError, UsageError
+from replay.results.fleet import FleetUnit
 from replay.run.parent import DEFAULT_TIMEOUT_S
 from replay.variants.model import parse as parse_variant
 
@@ -76,6 +77,13 @@ class Matrix:
             known = ", ".join(kind.name for kind in self.kinds)
             raise UsageError(f"there is no kind {name!r}", where="--kind", next=f"use {known}")
         return found
+
+
+def owner_of(config: Config, unit: FleetUnit, places: Places = ()) -> Owner | None:
+    """As the plan says. places: for a plan of an older version, which says nothing."""
+    if 0 <= unit.owner < len(config.owners):
+        return config.owners[unit.owner]
+    return config.owner(unit.kernel, places)
 
 
 def read_matrix(path: Path) -> Matrix:

@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from replay import __version__
+from replay.check.config import Config
+from replay.compare.machine_code import places_of
 from replay.compare.sides import SnapshotWindow, windows_at
 from replay.errors import FileError, ReplayError, UsageError
 from replay.fleet.matrix import Matrix, read_matrix
@@ -99,6 +101,7 @@ def make_plan(corpus: Path, matrix: Matrix, confirm: bool, now: datetime.datetim
     units: dict[str, FleetUnit] = {}
     used = set()
     for name, digest, window in _windows(corpus, problems):
+        owner = owner_at(matrix.config, window)
         for item in matrix.comparisons:
             if not any(map(item.kernels.search, window.kernels or ("no kernel",))):
                 continue
@@ -107,7 +110,7 @@ def make_plan(corpus: Path, matrix: Matrix, confirm: bool, now: datetime.datetim
                 if item.kinds and kind.name not in item.kinds:
                     continue
                 unit = FleetUnit("", name, digest, window.window, list(window.kernels), kind.name, item.name,
-                                 item.a, item.b)  # fmt: skip
+                                 item.a, item.b, owner=owner)  # fmt: skip
                 unit = replace(unit, id=unit_id(unit))
                 units.setdefault(unit.id, unit)
     problems[:0] = [
@@ -132,6 +135,13 @@ def make_plan(corpus: Path, matrix: Matrix, confirm: bool, now: datetime.datetim
         list(units.values()), "" if matrix.canary is None else str(matrix.canary),
         {k: v for k, v in commits.items() if v}, problems,
     )  # fmt: skip
+
+
+def owner_at(config: Config, window: SnapshotWindow) -> int:
+    """Place of the owner of this window, -1 for none: a unit that never ends has no row that says where its kernels
+    come from."""
+    owner = config.owner(", ".join(window.kernels) or "no kernel", places_of(window.made_of))
+    return -1 if owner is None else config.owners.index(owner)
 
 
 def unit_id(unit: FleetUnit) -> str:

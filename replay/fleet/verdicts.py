@@ -14,6 +14,7 @@ from replay.compare.machine_code import places_of
 from replay.compare.rows import JudgedRow, make_comparison
 from replay.compare.verdict import MINIMUM_EFFECT, Verdict, probability_of_chance
 from replay.errors import ReplayError
+from replay.fleet.matrix import owner_of
 from replay.fleet.night import DIED, WORTH_CONFIRMING, Night
 from replay.results.comparison import ComparedRow
 from replay.results.fleet import FORMAT, Fleet, FleetCase, FleetDevice, FleetMeasured, FleetProblem, FleetUnit
@@ -154,7 +155,7 @@ def _case(
     is_begun: bool,
 ) -> FleetCase:
     config: Config = night.matrix.config
-    owner = config.owner(unit.kernel, "" if row is None else places_of(row.a.kernels))
+    owner = owner_of(config, unit, () if row is None else places_of(row.a.kernels))
     excused = config.quarantine(unit.kernel, datetime.datetime.now(datetime.timezone.utc).date())
     attempts = night.attempts(unit.id) if is_begun else []
     case = FleetCase(

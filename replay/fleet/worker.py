@@ -20,6 +20,7 @@ from replay.errors import EngineError, FileError, ReplayError, WorkerError
 from replay.fleet.canaries import Canaries, CanaryFinding
 from replay.fleet.claims import Claims
 from replay.fleet.laboratory import Device, Laboratory, one_of
+from replay.fleet.matrix import owner_of
 from replay.fleet.night import Night, Taken, Who
 from replay.results.comparison import ComparedRow, ComparedSide
 from replay.results.fleet import UNIT_FORMAT, FleetDevice, FleetMeasured, FleetUnit
@@ -218,7 +219,8 @@ class Worker:
                 return canary
             begin_s = time.monotonic()
             unit = taken.unit
-            effect = self._night.matrix.config.effect(unit.kernel, MINIMUM_EFFECT)
+            config = self._night.matrix.config
+            effect = config.effect(owner_of(config, unit), MINIMUM_EFFECT)
             results, warnings = {}, []
             try:
                 found = self._laboratory.measure(unit, effect)

@@ -140,7 +140,7 @@ def run_options(**choices: Unpack[RunChoices]) -> RunOptions:
     sampled = quick or rigorous or samples or caches != "both" or serialize
     if profile and (sampled or choices.get("shift", False) or choices.get("counters", False)):
         raise UsageError(
-            "--profile replays once, and times nothing",
+            "--profile and --sanitizer replay once, and time nothing",
             next="leave out --quick, --rigorous, --samples, --cold, --hot, --serialize, --shift and --counters",
         )
     timing = choices.get("timing", True) and not profile

@@ -29,7 +29,8 @@ class FleetProblem:
 class FleetUnit:
     """A unit of work: one window of one snapshot, with both sides of one comparison, on one kind of device. id: of what
     is asked, equal in every night. snapshot: its path in the corpus. identity: of its content. comparison: name of the
-    entry of the matrix. a, b: variants. rounds: exactly so many; None: as the matrix says."""
+    entry of the matrix. a, b: variants. rounds: exactly so many; None: as the matrix says. owner: place of its owner
+    among those of the matrix, from 0; -1 for none, and in plans of older versions."""
 
     id: str
     snapshot: str
@@ -41,6 +42,7 @@ class FleetUnit:
     a: str
     b: str
     rounds: int | None = None
+    owner: int = -1
 
     @property
     def kernel(self) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from replay.drivers import find_driver
 from replay.errors import EngineError, UsageError
 from replay.results.findings import FindingSide, MemoryCheck, MemoryFinding
+from replay.text import number, shown
 from replay.variants.compilers.toolkits import find_tools
+from replay.variants.compilers.tools import run_tool
 
 CHECK_OF_TOOL = {"memcheck": "memory", "initcheck": "init", "racecheck": "race", "synccheck": "sync"}
 MAXIMUM_BYTES = 64 << 20  # of what it wrote
@@ -32,18 +34,36 @@ _NEW_PLACE = re.compile(r"(?P<kernel>.+?)\+0x[0-9a-fA-F]+(?: in (?P<file>.+):(?P
 _OLD_PLACE = re.compile(r"0x[0-9a-fA-F]+ in (?:(?P<file>[^:]+):(?P<line>\d+):)?(?P<kernel>.+)$")
 _OLDER_PLACE = re.compile(r"(?P<kernel>.+?\)):0x[0-9a-fA-F]+(?: in (?P<file>.+):(?P<line>\d+))?$")
 _THREAD = re.compile(r"by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\d+),(\d+)\)")
-_SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: \d+")
+_SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)s?\b(?! w\w+ not printed)")
+_NOT_PRINTED = re.compile(r"ERROR SUMMARY: (\d+) errors? w\w+ not printed")
+_OF_THE_HOST = re.compile(rf"^{_MARK} (?:Program hit|Leaked) ", re.MULTILINE)
+_TITLE = re.compile(rf"^{_MARK} (\S.*)$", re.MULTILINE)
+_NO_ERROR = re.compile(r"COMPUTE-SANITIZER|Program hit |Leaked |\w+ SUMMARY: |Target application ")
+_REPLAYED = 0, 1  # exit codes of a replay that came to its end
+_SAID_LINES, _SAID = 3, 600
+_MORE_TIME = "give it more with --timeout: it slows kernels down 10 to 100 times"
+_WITHOUT = "see that the snapshot replays without it: `replay run SNAP --profile`"
 
 
-def check_with_sanitizer(path: Path, tool: str, words: Sequence[str], timeout_s: float) -> MemoryCheck:
-    """Run `replay WORDS`, which replays the snapshot once, under compute-sanitizer. tool: of `CHECK_OF_TOOL`.
-    timeout_s: of all of it. Raises UsageError for another tool; EngineError when it is not installed, or did not come
-    to its end."""
+def check_with_sanitizer(
+    path: Path, tool: str, words: Sequence[str], driver: str | None, timeout_s: float
+) -> MemoryCheck:
+    """Run `replay WORDS`, which replays the snapshot once, under compute-sanitizer. tool: of `CHECK_OF_TOOL`. driver:
+    that WORDS replay on. timeout_s: of all of it. Raises UsageError for another tool, and for the CPU driver;
+    EngineError when it is not installed, did not come to its end, replayed nothing or tells what is not understood."""
     if tool not in CHECK_OF_TOOL:
         raise UsageError(
             f"compute-sanitizer has no tool {tool!r}",
             where="--sanitizer",
             next=f"choose from {', '.join(CHECK_OF_TOOL)}",
+        )
+    chosen = find_driver(driver)
+    if chosen.emulated:
+        raise UsageError(
+            "compute-sanitizer watches a GPU, and this replay would be on the built-in CPU driver"
+            + (f" ({chosen.reason})" if chosen.reason else ""),
+            where="--sanitizer",
+            next=f"`replay check-memory {path}` looks for such faults there",
         )
     program = next(iter(find_tools("compute-sanitizer")), None)
     if program is None:
@@ -55,30 +75,51 @@ def check_with_sanitizer(path: Path, tool: str, words: Sequence[str], timeout_s:
         )
     with tempfile.TemporaryDirectory(prefix="replay-") as folder:
         log = Path(folder) / "log"
-        command: list[str | Path] = [program, "--tool", tool, "--target-processes", "all", "--log-file", log]
-        command += [sys.executable, "-m", "replay", *words]
-        try:
-            done = subprocess.run(
-                command, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout_s
-            )
-        except subprocess.TimeoutExpired:
-            raise EngineError(
-                f"compute-sanitizer did not end within {timeout_s:g} s",
-                where=path,
-                next="give it more with --timeout: it slows kernels down 10 to 100 times",
-            ) from None
+        command = [str(program), "--tool", tool, "--target-processes", "all", "--log-file", str(log)]
+        ran = run_tool([*command, sys.executable, "-m", "replay", *words], timeout_s, _MORE_TIME)
         text = _read(log)
-        if not _SUMMARY.search(text):
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-3:]
-            raise EngineError(
-                "compute-sanitizer came to no summary" + (": " + " ".join(said) if said else ""),
-                where=path,
-                next="see that the snapshot replays without it: `replay run SNAP --profile`",
-            )
+    said = " ".join(ran.log.strip().splitlines()[-_SAID_LINES:])[-_SAID:]
     found = list(findings_in(text, CHECK_OF_TOOL[tool]))
+    # A kernel that is stopped for what it did ends the replay, too.
+    if ran.status not in _REPLAYED and not found:
+        raise EngineError(
+            f"the replay under compute-sanitizer ended with status {ran.status}"
+            + (f": {said}" if said else ""),
+            where=path,
+            next=_WITHOUT,
+        )
+    if not _SUMMARY.search(text):
+        raise EngineError(
+            "compute-sanitizer came to no summary" + (f": {said}" if said else ""), where=path, next=_WITHOUT
+        )
+    _require_understood(path, text, len(found))
     return MemoryCheck(
         path.name, [CHECK_OF_TOOL[tool]], 0, {}, _counted(found), tool=f"compute-sanitizer {tool}"
     )
+
+
+def _require_understood(path: Path, text: str, found: int) -> None:
+    """That its summary counts no more than what was read. Beside findings, which fail the command anyway, only a
+    warning: they must not be lost."""
+    counted = sum(int(match[1]) for match in _SUMMARY.finditer(text))
+    rest = counted - found - len(_OF_THE_HOST.findall(text))
+    if found:  # after the first hundred it only counts, and those are hardly of another kind
+        rest -= sum(int(match[1]) for match in _NOT_PRINTED.finditer(text))
+    if rest <= 0:
+        return
+    strange = next((line[1] for line in _TITLE.finditer(text) if not _is_known(line[1])), "")
+    what = f"compute-sanitizer tells of {number(rest, 'error')} that {'is' if rest == 1 else 'are'} not understood"
+    what += f": {shown(strange, _SAID)}" if strange else ""
+    if found:
+        print(f"replay: {what}", file=sys.stderr)
+        return
+    raise EngineError(
+        what, where=path, next="run compute-sanitizer itself around `replay run SNAP --profile`"
+    )
+
+
+def _is_known(title: str) -> bool:
+    return bool(_beginning(title) or _NO_ERROR.match(title))
 
 
 def _read(log: Path) -> str:

@@ -47,9 +47,11 @@ def refusal(what: str, ran: Ran, *, where: object = None, next: str | None = Non
     return error
 
 
-def run_tool(command: Sequence[str], timeout_s: float = TIMEOUT_S) -> Ran:
+def run_tool(
+    command: Sequence[str], timeout_s: float = TIMEOUT_S, advice: str = "try another version of it"
+) -> Ran:
     """Nothing of its process group is left afterwards, and of what it says the beginning is kept. Raises EngineError
-    when it cannot be started or does not end, CancelledError."""
+    when it cannot be started or does not end, and then with this advice, CancelledError."""
     try:
         process = subprocess.Popen(
             command,
@@ -73,9 +75,7 @@ def run_tool(command: Sequence[str], timeout_s: float = TIMEOUT_S) -> Ran:
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             interrupts.check_cancelled()
             if time.monotonic() > deadline_s:
-                raise EngineError(
-                    f"did not end within {timeout_s:g} s", where=command[0], next="try another version of it"
-                )
+                raise EngineError(f"did not end within {timeout_s:g} s", where=command[0], next=advice)
             time.sleep(_LOOK_S)
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):

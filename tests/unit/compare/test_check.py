@@ -184,12 +184,35 @@ def test_an_owner_is_chosen_by_where_a_kernel_comes_from(tmp_path, window):
     )
     known = dataclasses.replace(window, made_of=(made,))
     assert only(gate(known, [timed(1600)], config=owned)).team == "attention"
+    assert only(gate(known, [timed(1400)], config=owned)).verdict == "PASS"  # by the limit of its owner
     defined = dataclasses.replace(
         window, made_of=(ComparedKernel("k", defined_at="models/attention.py:120"),)
     )
     assert only(gate(defined, [timed(1600)], config=owned)).team == "attention"
     # Where nothing is known of it, no source fits.
     assert only(gate(window, [timed(1600)], config=owned)).team == "vectors"
+
+
+def test_kernel_and_source_of_an_owner_fit_the_same_kernel(tmp_path, window):
+    owned = config_of(
+        tmp_path,
+        """
+        [[owner]]
+        kernel = "^norm"
+        source = "attention"
+        team = "attention"
+        [[owner]]
+        kernel = "^norm"
+        source = "norms"
+        team = "norms"
+        """,
+    )
+    made = (
+        ComparedKernel("attend", launched_from="attention.py:120"),
+        ComparedKernel("norm", defined_at="norms.py:3"),
+    )
+    both = dataclasses.replace(window, kernels=("attend", "norm"), made_of=made)
+    assert only(gate(both, [timed(1600)], config=owned)).team == "norms"
 
 
 @pytest.mark.parametrize(

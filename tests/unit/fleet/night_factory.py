@@ -34,11 +34,12 @@ def unit(number, kernel="k"):
     return dataclasses.replace(made, id=unit_id(made))
 
 
-def night_of(folder, units=12, confirm=True, matrix=MATRIX, kernel="k", canary=""):
+def night_of(folder, units=12, confirm=True, matrix=MATRIX, kernel="k", canary="", owner=-1):
     file = folder / "matrix.toml"
     file.write_text(matrix)
     plan = FleetPlan(PLAN_FORMAT, "1", "2026-11-27T20:00:00+00:00", str(folder), confirm,
-                     [unit(number, kernel) for number in range(units)], canary)  # fmt: skip
+                     [dataclasses.replace(unit(number, kernel), owner=owner) for number in range(units)],
+                     canary)  # fmt: skip
     return begin_night(folder / "results" / "night", plan, file)
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import os
 
 import pytest
 
+from replay.check.config import Owner
 from replay.errors import UsageError
-from replay.fleet.matrix import read_matrix
+from replay.fleet.matrix import owner_of, read_matrix
 from replay.fleet.planning import make_plan
+from replay.snapshot.schema import Frame
 
 from ..helpers.snapshot_factory import vector_add
 
@@ -87,6 +90,21 @@ def test_what_cannot_be_read_is_named_and_the_rest_goes_on(tmp_path):
     assert "same contents as a/x.rsnap" in problems["c.rsnap"]
     assert len({unit.id for unit in plan.units}) == len(plan.units)
     assert {unit.snapshot for unit in plan.units} == {"a/x.rsnap", "b/x.rsnap"}
+
+
+def test_the_plan_says_who_owns_a_unit_by_where_it_comes_from(tmp_path):
+    snapshot = vector_add(1000)
+    kernel = snapshot.kernels[0]
+    snapshot.kernels[0] = dataclasses.replace(kernel, origin=[Frame("models/norms.py", 3, "forward")])
+    (tmp_path / "corpus").mkdir()
+    snapshot.write(tmp_path / "corpus" / "x.rsnap")
+    vector_add(2000).write(tmp_path / "corpus" / "y.rsnap")
+    owners = '[[owner]]\nkernel = "gemm"\n[[owner]]\nsource = "models/norms"\nteam = "norms"\n'
+    matrix = matrix_of(tmp_path, GOOD + owners)
+    plan = make_plan(tmp_path / "corpus", matrix, True, NOW)
+    assert {unit.snapshot: unit.owner for unit in plan.units} == {"x.rsnap": 1, "y.rsnap": -1}
+    teams = [(owner_of(matrix.config, unit) or Owner(None, "nobody")).team for unit in plan.units]
+    assert teams == ["norms", "norms", "nobody", "nobody"]
 
 
 def test_ids_do_not_depend_on_names(tmp_path):

@@ -112,13 +112,15 @@ def test_a_confirmation_that_never_ends_is_given_up(tmp_path):
 
 
 def test_what_never_ends_is_given_up_with_its_reasons(tmp_path):
-    night = night_of(tmp_path, 3)
+    matrix = MATRIX + '[[owner]]\nsource = "models/norms"\nteam = "norms"\n'
+    night = night_of(tmp_path, 3, matrix=matrix, owner=1)
     ended, laboratory = run(night, answers={"k1": WorkerError("the worker hung for 300 s")})
     assert ended is Ending.OVER
     assert laboratory.measured.count(unit(1).id) == 3
     case = by_kernel(night)["k1"]
     assert (case.verdict, case.attempts, case.alert) == ("QUARANTINED", 3, True)
     assert "hung for 300 s" in case.reason
+    assert case.team == "norms"  # of its plan: no row says where it comes from
     assert standing(night).stuck == 1
     assert night.retry([unit(1).id], []) == 3
     assert run(night)[0] is Ending.OVER
