@@ -219,7 +219,10 @@ def explain_absence(
         )
     if "--when" in selection.split() and packed.used_cuda:
         watched = number(packed.matched_launches, "launch was watched", "launches were watched")
-        return f"nothing was seen to go wrong: {watched}", "run it longer, or watch for more: `replay capture --help`"
+        return (
+            f"nothing was seen to go wrong: {watched}",
+            "run it longer, or watch for more: `replay capture --help`",
+        )
     if packed.problems:
         ended = packed.problems[0] == ENDED_WHILE_COPYING
         return packed.problems[0], "capture again" + (", and let the application run on" if ended else "")
