@@ -54,6 +54,15 @@ def test_it_begins_with_verdict_times_and_device(tmp_path):
     assert places == sorted(places)
 
 
+def test_what_changed_most_comes_first(tmp_path):
+    same = [compared(kernel=f"same{at}", verdict="SAME", ratio=1.0, low=1.0, high=1.0) for at in range(3)]
+    slower = [compared(kernel="little"), compared(kernel="much", ratio=1.2, low=1.19, high=1.21)]
+    text = checked(page_of(tmp_path, *same, *slower)).text
+    table = text[text.index("interval", text.index("smallest change that counts")) :]
+    places = [table.index(name) for name in ("much", "little", "same0")]
+    assert places == sorted(places)
+
+
 def test_the_p_value_stands_beside_the_interval(tmp_path):
     text = checked(page_of(tmp_path, compared(chance=0.0123), compared(chance=1e-9))).text
     for part in ("p-value", "0.012", "< 0.0001", "all looks at the rounds counted"):

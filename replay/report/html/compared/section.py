@@ -55,10 +55,11 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
         section.lines.insert(0, where)
     if differences := list(_environment(result)):
         section.tables.append(("What differs between the sides", Table(["", "A", "B"], differences)))
-    if (drawn := intervals(result.rows, result.minimum_effect)) is not None:
+    ordered = compare_text.changed_first(result.rows)
+    if (drawn := intervals(ordered, result.minimum_effect)) is not None:
         section.drawings.append(drawn)
     rows = Table(["kernel", "A", "B", "B / A", "interval", "p-value", "rounds", "verdict", "why"])
-    for row in result.rows[:MAXIMUM_ROWS]:
+    for row in ordered[:MAXIMUM_ROWS]:
         rows.rows.append([
             shown(row.kernel) + (f" (window {row.a.window})" if row.a.window is not None else ""),
             "" if row.a.time_ns is None else duration(row.a.time_ns),
@@ -72,16 +73,15 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
         ])  # fmt: skip
     if rows.rows:
         section.tables.append(("", rows.without_empty()))
-        if any(map(_chance, result.rows[:MAXIMUM_ROWS])):
+        if any(map(_chance, ordered[:MAXIMUM_ROWS])):
             section.notes.append(_OF_CHANCE)
     else:
         section.lines.append("No window of one side has a partner on the other.")
-    section.notes += origin_lines(kernel for row in result.rows[:MAXIMUM_ROWS] for kernel in row.a.kernels)
+    section.notes += origin_lines(kernel for row in ordered[:MAXIMUM_ROWS] for kernel in row.a.kernels)
     section.notes += [*_totals(result), *(shown(text) for text in result.notes)]
     section.notes += more(result.rows, MAXIMUM_ROWS, "rows: `replay compare --json` has all")
-    detailed = sorted(result.rows, key=lambda row: _ORDER.index(row.verdict) if row.verdict in _ORDER else 0)
-    section.details += [_row(row, files, result.kept) for row in detailed[:MAXIMUM_DETAILS]]
-    if len(detailed) > MAXIMUM_DETAILS:
+    section.details += [_row(row, files, result.kept) for row in ordered[:MAXIMUM_DETAILS]]
+    if len(ordered) > MAXIMUM_DETAILS:
         section.notes.append(f"{MAXIMUM_DETAILS} rows are shown in detail, the worst verdicts first")
     if not files.given and (advice := code_advice(result)):
         section.notes.append(advice)
