@@ -121,7 +121,7 @@ def test_a_gate_and_a_history(increment_snapshot: Path, emulator: str, tmp_path:
     [
         ({"quick": True, "rigorous": True}, "exclude each other"),
         ({"timing": False, "samples": 3}, "takes no samples"),
-        ({"profile": True, "shift": True}, "replays once"),
+        ({"profile": True, "shift": True}, "replay once"),
         ({"save_all": True}, "--save-all needs"),
         ({"caches": "warm"}, "'warm' is no choice"),
         ({"speed": 3}, "there is no choice 'speed'"),
