@@ -27,6 +27,7 @@ LONGEST_WORD = 36
 NAME_COLUMNS = 24  # of a name that may be cut, as long as there is something else to leave out
 GAP = "  "
 ALL_ROWS = "--verbose shows all"
+_UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 MODELLED = "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
 # The word that a verdict begins with -> its colour. SAME and others have none.
 _COLOURS = {
@@ -128,6 +129,17 @@ def parse_size(text: str, option: str) -> int:
     if not 0 < count < 1 << 63:
         raise UsageError(f"{text[:40]!r} is no size", where=option, next="give for example 500M or 16G")
     return count
+
+
+def parse_time(text: str, option: str, example: str = "write 90s, 5m or 1h") -> float:
+    """Seconds of `5ms`, `90s`, `1.5h`, `7d`, or of `90`. Raises UsageError, which names the option and an example."""
+    match = re.fullmatch(
+        r"((?:[0-9]{1,12}\.?|\.[0-9])[0-9]{0,12}(?:e[+-]?[0-9]{1,2})?)\s*(ns|us|ms|s|m|h|d)?", text.strip()
+    )
+    value = float(match[1]) * _UNITS_S[match[2] or "s"] if match is not None else 0.0
+    if not 0 < value < 1e9:
+        raise UsageError(f"{text[:40]!r} is no time", where=option, next=example)
+    return value
 
 
 def number(count: int, singular: str, plural: str | None = None) -> str:

@@ -47,9 +47,8 @@ struct file_header {
   // Where in the file the contents of each half belong; 0: it holds nothing that is not in the log.
   _Atomic uint64_t places[2];
   uint32_t half_bytes;
-  _Atomic uint32_t asked; // how often `replay trigger` has asked for a snapshot
-  _Atomic uint64_t
-      recording_since_ns; // CLOCK_MONOTONIC; 0: no window is open. Only where something is watched for
+  _Atomic uint32_t asked;              // how often `replay trigger` has asked for a snapshot
+  _Atomic uint64_t recording_since_ns; // CLOCK_MONOTONIC; 0: no launch that is watched is under way
 };
 _Static_assert(sizeof(struct file_header) == 64, "FORMAT.md");
 _Static_assert(MAX_ATTACHMENTS *(INLINE_BYTES + 64) + 1024 < MAX_RECORD_BYTES, "call.h");

@@ -30,7 +30,7 @@ void put_note(enum note code, uint16_t function, uint64_t call, const char *text
 void write_note(enum note code, uint16_t function, uint64_t call, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 // Words of the file that others read and write while the process runs (replay/raw/FORMAT.md).
-void tell_recording(bool records); // a window is open
+void tell_recording(bool records); // a launch that is watched is under way
 uint32_t times_asked(void);        // by `replay trigger`
 void write_process_text(const char *text, size_t bytes);
 // Room for `bytes` in the blobs file, 64-byte aligned.

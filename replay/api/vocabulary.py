@@ -188,9 +188,7 @@ class NoteCode(enum.IntEnum):
     REDACTED = 22  # by `replay redact`: the text says what was taken out, and whose outputs are kept
     MINIMISED = 23  # by `replay minimise`: the text says whose outputs are kept
     ORIGIN_UNKNOWN = 24  # where launches came from was asked for and could not be found: the text says why
-    TRIGGER = (
-        25  # what was watched for (`--when`) happened in this window; outside of one: what was not watched
-    )
+    TRIGGER = 25  # what was watched for (`--when`) happened in this window
 
 
 @dataclass(frozen=True)
@@ -215,6 +213,7 @@ TRIGGERS = (
     Trigger("time", "TIME", False, "a launch that takes longer"),
     Trigger("signal", "NAME", False, "the signal USR1 or USR2; without NAME, `replay trigger PID` alone"),
 )
+MAXIMUM_RING, MAXIMUM_SNAPSHOTS = 10_000, 1000  # of launches that are kept, and of times that a trigger comes
 
 
 # Environment of the application under capture: written by `replay capture`, read by the shim.

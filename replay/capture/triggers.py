@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 import signal
 
-from replay.api.vocabulary import TRIGGERS, Trigger
+from replay.api.vocabulary import MAXIMUM_RING, MAXIMUM_SNAPSHOTS, TRIGGERS, Trigger
 from replay.errors import UsageError
 from replay.records import dataclass
-from replay.text import parse_size
+from replay.text import parse_size, parse_time
 
-_TIME_NS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60 * 10**9, "h": 3600 * 10**9}
+_TIMES = "give for example 5ms, 30s or 10m"
 _BY_NAME = {trigger.name: trigger for trigger in TRIGGERS}
 _SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}
-MAXIMUM_RING = 10_000  # launches
-MAXIMUM_SNAPSHOTS = 1000
-_LONGEST_NS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def parse_watching(
         launches = launches or 1
     if maximum_snapshots is not None and not 1 <= maximum_snapshots <= MAXIMUM_SNAPSHOTS:
         raise UsageError(f"expected a number from 1 to {MAXIMUM_SNAPSHOTS}", where="--max-snapshots")
-    every_ns = parse_time(every, "--every") if every is not None else 0
+    every_ns = _time_ns(every, "--every") if every is not None else 0
     given += f" --max-snapshots {maximum_snapshots}" if maximum_snapshots else ""
     given += f" --every {every}" if every else ""
     return Watching(triggers, given, launches, ring_bytes, maximum_snapshots or 1, every_ns)
@@ -84,7 +81,7 @@ def _quoted(text: str) -> str:
 def _value(trigger: Trigger, text: str) -> int:
     where = f"--when {trigger.name}"
     if trigger.argument == "TIME":
-        return parse_time(text, where)
+        return _time_ns(text, where)
     if trigger.argument == "Nx":
         match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)x?", text)
         if match is None or float(match[1]) <= 1:
@@ -102,13 +99,11 @@ def _value(trigger: Trigger, text: str) -> int:
     return 0
 
 
-def parse_time(text: str, where: str) -> int:
-    """ns of `5ms`, `30s`, `10m`. Raises UsageError, which names the option."""
-    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*(ns|us|ms|s|m|h)", text.strip())
-    found = round(float(match[1]) * _TIME_NS[match[2]]) if match is not None else 0
-    if not 0 < found < _LONGEST_NS:
-        raise UsageError(f"{text[:40]!r} is no time", where=where, next="give for example 5ms, 30s or 10m")
-    return found
+def _time_ns(text: str, where: str) -> int:
+    """Of `5ms`, `30s`, `10m`; a bare number would be seconds to some and milliseconds to others. Raises UsageError."""
+    if text[-1:].isdecimal():
+        raise UsageError(f"{text[:40]!r} has no unit", where=where, next=_TIMES)
+    return round(parse_time(text, where, _TIMES) * 1e9)
 
 
 def _parse_ring(text: str) -> tuple[int, int]:

@@ -34,10 +34,17 @@ from replay.check.entries import (
     read_entries,
     table,
 )
+from replay.compare.machine_code import places_of
+from replay.compare.sides import SnapshotWindow
 
 # Readable name of a kernel, and where it is launched and defined; of what nothing is known, no source fits.
 Places = Sequence[tuple[str, str]]
 KNOWN = {"limits", "owner", "quarantine"}
+
+
+def kernel_text(window: SnapshotWindow) -> str:
+    """The names of all kernels of a window."""
+    return ", ".join(window.kernels) or "no kernel"
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,10 @@ class Config:
     def owner(self, kernel: str, places: Places = ()) -> Owner | None:
         """The first whose expressions are found. kernel: as of `Owner.owns`."""
         return next((owner for owner in self.owners if owner.owns(kernel, places)), None)
+
+    def owner_at(self, window: SnapshotWindow) -> Owner | None:
+        """Of the kernels of a window."""
+        return self.owner(kernel_text(window), places_of(window.made_of))
 
     def quarantine(self, kernel: str, today: datetime.date) -> Quarantine | None:
         """The first that holds today."""

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replay import __version__
-from replay.check.config import Config, Owner
-from replay.compare.machine_code import places_of
+from replay.check.config import Config, Owner, kernel_text
 from replay.compare.replayed import own_noise
 from replay.compare.rows import observation
 from replay.compare.sides import SnapshotWindow, windows_at
@@ -232,20 +231,12 @@ def _replay_once(window: SnapshotWindow, options: RunOptions) -> RunResult:
     return run_snapshot(window.path, options)
 
 
-def _kernel(window: SnapshotWindow) -> str:
-    return ", ".join(window.kernels) or "no kernel"
-
-
-def _owner(window: SnapshotWindow, config: Config) -> Owner | None:
-    return config.owner(_kernel(window), places_of(window.made_of))
-
-
 def _unchecked(
     name: str, window: SnapshotWindow, config: Config, day: datetime.date
 ) -> tuple[CheckedCase, bool]:
     """The case before its first replay, and whether it is quarantined."""
-    kernel = _kernel(window)
-    owner = _owner(window, config)
+    kernel = kernel_text(window)
+    owner = config.owner_at(window)
     quarantine = config.quarantine(kernel, day)
     case = CheckedCase(
         name, window.window, kernel, "FAILED",
@@ -273,7 +264,7 @@ def _case(
 ) -> CheckedCase:
     begin_s = time.monotonic()
     case, quarantined = _unchecked(name, window, config, day)
-    owner = _owner(window, config)
+    owner = config.owner_at(window)
     findings: list[CheckedCase] = []
     while True:
         findings.append(_finding(case, replay, baseline, config, owner))

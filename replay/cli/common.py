@@ -48,6 +48,21 @@ StateFile = Annotated[Path | None, option("FILE", "Keep what is known here, and 
 ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results (.rres).")]
 OfKernels = Annotated[str, option("REGEX", "Only these kernels.", "--kernel")]
 OfDevices = Annotated[str, option("REGEX", "Only these devices.", "--device")]
+Tolerance = Annotated[
+    str, option("auto|bitwise|T", "How far outputs may be off: `4ulp`, `1e-5` (relative), `abs=1e-6`.")
+]
+MinimumEffect = Annotated[
+    float, option("FRACTION", "Smaller changes are SAME.", "--min-effect", min=0.0001, max=1.0)
+]
+Rounds = Annotated[
+    int | None,
+    option("N", "Exactly so many rounds.", min=1, show_default="until the verdict is clear, at most 28"),
+]
+RoundBudget = Annotated[str, option("TIME", "No round begins after this: 90s, 5m, 1h.")]
+Device = Annotated[int, option("N", "Ordinal of the device.", min=0)]
+Samples = Annotated[
+    int | None, option("N", "Exactly so many samples in each replay.", min=1, show_default="until stable")
+]
 Quick = Annotated[bool, flag("--quick", "Fewer samples in each replay, for a first look.")]
 Timeout = Annotated[str, option("TIME", "Time without progress after which a replay is killed: 90s, 5m, 1h.")]
 Trust = Annotated[bool, flag("--trust", "Let the snapshot do what you may do: its worker is not confined.")]
@@ -161,14 +176,6 @@ def trusted(trust: bool, untrusted: bool) -> bool | None:
 
 def seconds(text: str, option: str) -> float:
     """A time such as `90s`, `5m`, `1.5h`, `7d`, or `90` in seconds. Raises UsageError, which names the option."""
-    from replay.errors import UsageError
+    from replay.text import parse_time
 
-    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
-    try:
-        value = float(number) * unit
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1e9:
-        raise UsageError(f"{text!r} is no time", where=option, next="write 90s, 5m or 1h")
-    return value
+    return parse_time(text, option)

@@ -12,8 +12,11 @@ from replay.cli.common import (
     DEFAULT_TIMEOUT,
     DocumentFile,
     Json,
+    MinimumEffect,
     Quick,
     Quiet,
+    Rounds,
+    Samples,
     Timeout,
     Trust,
     Untrusted,
@@ -63,19 +66,12 @@ def compare(
     ] = None,
     variant_a: Annotated[str, option("VARIANT", "How side A is replayed, e.g. ptxas=12.6.", "--a")] = "",
     variant_b: Annotated[str, option("VARIANT", "How side B is replayed.", "--b")] = "",
-    minimum_effect: Annotated[
-        float, option("FRACTION", "Smaller changes are SAME.", "--min-effect", min=0.0001, max=1.0)
-    ] = 0.01,
-    rounds: Annotated[
-        int | None,
-        option("N", "Exactly so many rounds.", min=1, show_default="until the verdict is clear, at most 28"),
-    ] = None,
+    minimum_effect: MinimumEffect = 0.01,
+    rounds: Rounds = None,
     budget: Annotated[
         str, option("TIME", "No round begins after this, shared by all rows: 90s, 5m, 1h.")
     ] = "",
-    samples: Annotated[
-        int | None, option("N", "Exactly so many samples in each replay.", min=1, show_default="until stable")
-    ] = None,
+    samples: Samples = None,
     fail_on: Annotated[
         list[FailOn] | None,
         option(

@@ -9,13 +9,19 @@ import typer
 
 from replay.cli.common import (
     DEFAULT_TIMEOUT,
+    Device,
     DocumentFile,
     Json,
+    MinimumEffect,
     Quick,
     Quiet,
     ReplayDriver,
+    RoundBudget,
+    Rounds,
+    Samples,
     SnapshotPath,
     Timeout,
+    Tolerance,
     VaryInputs,
     Window,
     flag,
@@ -53,21 +59,14 @@ def evaluate(
     kernel: Annotated[
         str, option("KERNEL", "Which kernel of the window it replaces.", show_default="by its name")
     ] = "",
-    tolerance: Annotated[
-        str, option("auto|bitwise|T", "How far outputs may be off: `4ulp`, `1e-5` (relative), `abs=1e-6`.")
-    ] = "auto",
-    minimum_effect: Annotated[
-        float, option("FRACTION", "Smaller changes are SAME.", "--min-effect", min=0.0001, max=1.0)
-    ] = 0.01,
+    tolerance: Tolerance = "auto",
+    minimum_effect: MinimumEffect = 0.01,
     fail_on: Annotated[
         list[FailOn] | None,
         option("|".join(FailOn.__members__), "Exit 1 for this verdict; repeatable. WRONG always does."),
     ] = None,
-    rounds: Annotated[
-        int | None,
-        option("N", "Exactly so many rounds.", min=1, show_default="until the verdict is clear, at most 28"),
-    ] = None,
-    budget: Annotated[str, option("TIME", "No round begins after this: 90s, 5m, 1h.")] = "",
+    rounds: Rounds = None,
+    budget: RoundBudget = "",
     trusted: Annotated[
         bool, flag("--trusted", "It is yours: leave out what is checked of one that may deceive.")
     ] = False,
@@ -76,11 +75,9 @@ def evaluate(
         Path | None, option("SOCKET", "Ask the `replay serve` that listens there, which is warm.")
     ] = None,
     driver: ReplayDriver = None,
-    device: Annotated[int, option("N", "Ordinal of the device.", min=0)] = 0,
+    device: Device = 0,
     window: Window = None,
-    samples: Annotated[
-        int | None, option("N", "Exactly so many samples in each replay.", min=1, show_default="until stable")
-    ] = None,
+    samples: Samples = None,
     quick: Quick = False,
     timeout: Timeout = DEFAULT_TIMEOUT,
     output: DocumentFile = None,

@@ -8,6 +8,7 @@ import typer
 
 from replay.cli.common import (
     DEFAULT_TIMEOUT,
+    Device,
     Json,
     Offline,
     Quick,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 def run(
     snapshot: SnapshotPath,
     driver: ReplayDriver = None,
-    device: Annotated[int, option("N", "Ordinal of the device.", min=0)] = 0,
+    device: Device = 0,
     samples: Annotated[
         int | None, option("N", "Take exactly so many samples.", min=1, show_default="until stable")
     ] = None,

@@ -11,6 +11,7 @@ import typer
 
 from replay.cli.common import (
     DEFAULT_TIMEOUT,
+    Device,
     Quick,
     Quiet,
     ReplayDriver,
@@ -34,7 +35,7 @@ def serve(
     ],
     at: Annotated[Path, option("PATH", "The Unix socket to listen at.", "--socket")],
     driver: ReplayDriver = None,
-    device: Annotated[int, option("N", "Ordinal of the device.", min=0)] = 0,
+    device: Device = 0,
     samples: Annotated[
         int | None, option("N", "Exactly so many samples.", min=1, show_default="until stable")
     ] = None,

@@ -9,12 +9,18 @@ import typer
 
 from replay.cli.common import (
     DEFAULT_TIMEOUT,
+    Device,
     Json,
+    MinimumEffect,
     Quick,
     Quiet,
     ReplayDriver,
+    RoundBudget,
+    Rounds,
+    Samples,
     SnapshotPath,
     Timeout,
+    Tolerance,
     Trust,
     Verbose,
     Window,
@@ -64,23 +70,14 @@ def tune(
     triton: Annotated[
         str, option("VERSION|DIR", "With this Triton.", show_default="the newest one here")
     ] = "",
-    tolerance: Annotated[
-        str, option("auto|bitwise|T", "How far outputs may be off: `4ulp`, `1e-5` (relative), `abs=1e-6`.")
-    ] = "auto",
-    minimum_effect: Annotated[
-        float, option("FRACTION", "Smaller differences are a tie.", "--min-effect", min=0.0001, max=1.0)
-    ] = 0.01,
-    rounds: Annotated[
-        int | None,
-        option("N", "Exactly so many rounds.", min=1, show_default="until the best is known, at most 28"),
-    ] = None,
-    budget: Annotated[str, option("TIME", "No round begins after this: 90s, 5m, 1h.")] = "",
+    tolerance: Tolerance = "auto",
+    minimum_effect: MinimumEffect = 0.01,
+    rounds: Rounds = None,
+    budget: RoundBudget = "",
     driver: ReplayDriver = None,
-    device: Annotated[int, option("N", "Ordinal of the device.", min=0)] = 0,
+    device: Device = 0,
     window: Window = None,
-    samples: Annotated[
-        int | None, option("N", "Exactly so many samples in each replay.", min=1, show_default="until stable")
-    ] = None,
+    samples: Samples = None,
     quick: Quick = False,
     timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,

@@ -34,18 +34,13 @@ def replayed(kernels: Iterable[CapturedKernel], variant: VariantFacts | None) ->
         # Results that do not say what a kernel replaces: the only one may have another name.
         same = named or (mine if len(mine) == 1 and not mine[0][0].replaces else [])
         made = _compared(*same[0]) if same else _compared(kernel, kernel.image)
-        found.append(replace(made, launched_from=kernel.launched_from, defined_at=kernel.defined_at))
+        found.append(_placed(made, kernel))
     return found
 
 
 def captured(kernels: Iterable[CapturedKernel]) -> list[ComparedKernel]:
     """Of a snapshot as it is."""
-    return [
-        replace(
-            _compared(kernel, kernel.image), launched_from=kernel.launched_from, defined_at=kernel.defined_at
-        )
-        for kernel in kernels
-    ]
+    return [_placed(_compared(kernel, kernel.image), kernel) for kernel in kernels]
 
 
 def places_of(kernels: Iterable[ComparedKernel]) -> list[tuple[str, str]]:
@@ -56,6 +51,10 @@ def places_of(kernels: Iterable[ComparedKernel]) -> list[tuple[str, str]]:
         for kernel in kernels
     ]
     return [(name, text) for name, text in texts if text]
+
+
+def _placed(made: ComparedKernel, kernel: CapturedKernel) -> ComparedKernel:
+    return replace(made, launched_from=kernel.launched_from, defined_at=kernel.defined_at)
 
 
 def _compared(kernel: CompiledKernel, image: str) -> ComparedKernel:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from replay import __version__
 from replay.check.config import Config
-from replay.compare.machine_code import places_of
 from replay.compare.sides import SnapshotWindow, windows_at
 from replay.errors import FileError, ReplayError, UsageError
 from replay.fleet.matrix import Matrix, read_matrix
@@ -47,9 +46,8 @@ def begin(results: Path, corpus: Path, matrix_file: Path, *, name: str = "", con
         raise FileError.of(error, results) from None
     try:
         fcntl.flock(beginning, fcntl.LOCK_EX)  # two that begin at once agree on a night
-        os.utime(
-            beginning
-        )  # nights are in order by the clock of the file server, the one that is the same for all
+        # Nights are in order by the clock of the file server, the one that is the same for all.
+        os.utime(beginning)
         now = datetime.datetime.fromtimestamp(os.fstat(beginning).st_mtime, datetime.timezone.utc)
         if not name:
             name = _goes_on(results, corpus, matrix_file, now) or _new_name(results, now)
@@ -82,9 +80,8 @@ def nights(results: Path) -> tuple[list[Night], list[FleetProblem]]:
     problems: list[FleetProblem] = []
     for path in sorted(results.glob("*/plan.json")):
         try:
-            found.append(
-                (Night(path.parent).plan.created_utc, path.parent.name)
-            )  # plans are large, and not kept
+            begun = Night(path.parent).plan.created_utc  # plans are large, and not kept
+            found.append((begun, path.parent.name))
         except ReplayError as error:
             problems.append(FleetProblem(path.parent.name, f"left out: {error.what}"))
     if not found:
@@ -140,7 +137,7 @@ def make_plan(corpus: Path, matrix: Matrix, confirm: bool, now: datetime.datetim
 def owner_at(config: Config, window: SnapshotWindow) -> int:
     """Place of the owner of this window, -1 for none: a unit that never ends has no row that says where its kernels
     come from."""
-    owner = config.owner(", ".join(window.kernels) or "no kernel", places_of(window.made_of))
+    owner = config.owner_at(window)
     return -1 if owner is None else config.owners.index(owner)
 
 

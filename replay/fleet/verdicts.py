@@ -269,8 +269,8 @@ def _driver_of(night: Night, kind: str) -> int:
 
 def _notes(night: Night, cases: Sequence[FleetCase]) -> list[str]:
     notes = [
-        f"the clock of node {node} is {duration(abs(off_s) * 1e9)} {'ahead of' if off_s > 0 else 'behind'} that of the "
-        "file server, and so are the times of its results"
+        f"the clock of node {node} is {duration(abs(off_s) * 1e9)} {'fast' if off_s > 0 else 'slow'} beside that of "
+        "the file server, and so are the times of its results"
         for node, off_s in sorted({device.node: device.clock_s for device in night.devices()}.items())
         if off_s is not None
     ]

@@ -9,14 +9,14 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from replay.api.vocabulary import NoteCode, RecordKind
+from replay.api.vocabulary import MAXIMUM_RING, MAXIMUM_SNAPSHOTS, NoteCode, RecordKind
 from replay.raw.records import RawFile
 from replay.records import dataclass
 from replay.text import number, size
 
 _NOTE = struct.Struct("<II")
-MAXIMUM_HITS, MAXIMUM_RING = 1000, 10_000
 _MAXIMUM_TEXT_BYTES = 1 << 16
+_ELSEWHERE = "(of another kernel, another thread, or in a pause)"
 _NOT_WATCHED = {
     "watched.paused": "in pauses after a snapshot (--every)",
     "watched.without_types": "for NaN: no PTX says which numbers the kernel writes",
@@ -62,9 +62,9 @@ class Hits:
             said.append(f"launch {_count(launch)}, which needed {size(_count(needed))} in the ring (--ring)")
         error = _count(self.watched.get("watched.error_elsewhere", ""))
         if error:
-            said.append(f"error {error} came from a launch that was not recorded: leave out --kernel")
+            said.append(f"error {error} came from a launch that was not recorded {_ELSEWHERE}")
         if _count(self.watched.get("watched.busy_elsewhere", "")):
-            said.append("a launch that was not recorded has not ended: leave out --kernel")
+            said.append(f"a launch that was not recorded has not ended {_ELSEWHERE}")
         if self.stopped:
             said.append(f"everything after the capture stopped ({self.stopped})")
         return "; ".join(said)
@@ -73,7 +73,7 @@ class Hits:
 def find_hits(path: Path, launcher: dict[str, Any]) -> Hits:
     """The hits of one process. A process that a signal ended has met a `crash` in its last window."""
     hits, ring = Hits(), min(max(int(launcher.get("ring", 0)), 1), MAXIMUM_RING)
-    most = min(max(int(launcher.get("max_snapshots", 1)), 1), MAXIMUM_HITS)
+    most = min(max(int(launcher.get("max_snapshots", 1)), 1), MAXIMUM_SNAPSHOTS)
     last: deque[int] = deque(maxlen=ring + 1)  # the last may have ended before its launch
     place, opened_ns, is_open, entered, matched = 0, 0, False, False, ""
     with RawFile(path) as raw:

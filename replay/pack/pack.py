@@ -75,6 +75,8 @@ def pack(
     launcher["keep_command_line"] = keep_command_line or launcher.get("keep_command_line", False)
     own = launcher.get("pid")
     named = False
+    taken: set[Path] = set()
+    times: dict[Path, str] = {}
     # The application's own process first: it gets the name that was asked for, if it had a window.
     for path in sorted(record_files(raw), key=lambda path: own_first(path, own)):
         for hit in _wanted(path, launcher, report, window):
@@ -85,13 +87,15 @@ def pack(
                 process.exited = process.raw.pid == own and launcher.get("exit_status", -1) >= 0
                 label = f".{process.label}" if named and not (hit and hit.label) else ""
                 label += f".{hit.label}" if hit is not None and hit.label else ""
-                target = free_name(output, label, report)
+                target = _free_name(output, label, taken)
                 with contextlib.suppress(_NoSuchWindow):
                     written = _write(process, target, launcher, advance, window, hit, elsewhere, compiled)
                 process.report(report)
                 report.problems += process.problems
                 if written is not None:
                     report.snapshots.append(written)
+                    taken.add(target)
+                    times[target] = "" if hit is None else hit.label
                     named = True
     if window is not None and not named:
         raise UsageError(
@@ -103,7 +107,7 @@ def pack(
         report.problems += without_launcher
     if named and compiled is not None and compiled.told:
         report.problems.append(compiled.told)
-    _name_after_ranks(report, output)
+    _name_after_ranks(report, output, times)
     report.elsewhere = elsewhere.taken if elsewhere is not None else None
     return report
 
@@ -141,9 +145,8 @@ def _wanted(
         yield _Kept(hit.windows, hit.text, hits.not_watched, hit.label if several else "")
 
 
-def free_name(output: Path, label: str, report: PackReport) -> Path:
+def _free_name(output: Path, label: str, taken: set[Path]) -> Path:
     """The path of a snapshot with this label, or with a number after it where this packing has written that one."""
-    taken = {item.path for item in report.snapshots}
     for number in itertools.count(1):
         path = output.with_name(f"{output.stem}{label}{f'-{number}' if number > 1 else ''}{output.suffix}")
         if path not in taken:
@@ -151,14 +154,22 @@ def free_name(output: Path, label: str, report: PackReport) -> Path:
     raise AssertionError
 
 
-def _name_after_ranks(report: PackReport, output: Path) -> None:
-    """Snapshots of several processes, each with a rank of its own."""
+def _name_after_ranks(report: PackReport, output: Path, times: dict[Path, str]) -> None:
+    """Snapshots of several processes, each with a rank of its own. times: of hits, where they are in names."""
     ranks = {item.rank for item in report.snapshots}
-    if len(report.snapshots) > 1 and len(ranks) == len(report.snapshots) and all(map(_is_rank, ranks)):
-        for place, item in enumerate(report.snapshots):
-            path = output.with_name(f"{output.stem}.rank{item.rank}{output.suffix}")
-            item.path.replace(path)
-            report.snapshots[place] = dataclasses.replace(item, path=path)
+    if (
+        len(ranks) < 2
+        or len(ranks) < len({item.pid for item in report.snapshots})
+        or not all(map(_is_rank, ranks))
+    ):
+        return
+    taken: set[Path] = set()
+    for place, item in enumerate(report.snapshots):
+        time = times[item.path]
+        path = _free_name(output, f".rank{item.rank}" + (f".{time}" if time else ""), taken)
+        taken.add(path)
+        item.path.replace(path)
+        report.snapshots[place] = dataclasses.replace(item, path=path)
 
 
 def _is_rank(text: str) -> bool:

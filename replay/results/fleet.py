@@ -114,8 +114,8 @@ class FleetDevice:
     """A device that worked in a night. node: its machine. device: UUID, or kind and number. name: that its driver
     gives. state: free, excluded or drained. reason: of that. units: how many it did. canary_ratio: of its last canary
     to its history, None when unknown; canary_limit: the change that counts. noise: half of the width of the intervals
-    of its units, as a fraction (median); None without any. clock_s: how far the clock of the node is before that of the
-    file server, where it is more than a minute."""
+    of its units, as a fraction (median); None without any. clock_s: how far the clock of the node is ahead of that of
+    the file server, in seconds, where it is more than a minute."""
 
     node: str
     device: str

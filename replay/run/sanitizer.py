@@ -137,7 +137,7 @@ def findings_in(text: str, check: str) -> Iterator[MemoryFinding]:
     """What the log tells, one by one. Errors of calls, and leaks, are none of a kernel and are left out."""
     lines = [line[len(_MARK) :].strip() for line in text.splitlines() if line.startswith(_MARK)]
     begins = [k for k, line in enumerate(lines) if _beginning(line)]
-    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=False):  # the last has no other behind it
+    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=False):  # the last has no other after it
         match, kind = _beginning(lines[begin]) or (None, "")
         assert match is not None
         # What follows an empty line belongs to something else.

@@ -11,19 +11,15 @@ from replay.errors import UsageError
 from replay.patterns import compiled_later
 from replay.reading import read_json
 from replay.results.tuning import MAXIMUM_CONFIGURATIONS
+from replay.variants.model import TRITON_NUMBERS
 
 MAXIMUM_NAMES, MAXIMUM_WORD = 32, 200
 MAXIMUM_FILE_BYTES = 4 << 20
 OPTIONS = ("num_warps", "num_stages")  # which a variant names by themselves
-_NUMBERS = (*OPTIONS, "num_ctas", "maxnreg")
 _HOW = "write BLOCK=128,num_warps=4"
 _NAME = compiled_later("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_DEFAULTS = {
-    "num_ctas": "1",
-    "maxnreg": "None",
-    "ir_override": "None",
-    "pre_hook": "None",
-}  # of triton.Config
+# Of triton.Config
+_DEFAULTS = {"num_ctas": "1", "maxnreg": "None", "ir_override": "None", "pre_hook": "None"}
 
 Configuration = dict[str, str]  # constant or option of Triton -> value
 
@@ -111,6 +107,6 @@ def _checked(pairs: list[tuple[str, str]], where: str) -> Configuration:
             )  # fmt: skip
         if not value:
             raise UsageError(f"{name} has no value", where=where)
-        if name in _NUMBERS and not (value.isascii() and value.isdecimal() and int(value)):
+        if name in TRITON_NUMBERS and not (value.isascii() and value.isdecimal() and int(value)):
             raise UsageError(f"{name}={value} is no whole number above 0", where=where)
     return found

@@ -19,11 +19,10 @@ from replay.tuning.configurations import OPTIONS, Configuration
 from replay.tuning.configurations import shown as described
 from replay.tuning.grids import grid_of
 from replay.variants.kernels import shown
-from replay.variants.model import Dimensions, Geometry, Swap, Variant, parse
+from replay.variants.model import TRITON_NUMBERS, Dimensions, Geometry, Swap, Variant, parse
 
 AS_CAPTURED = "captured"  # of --grid: whatever the configuration
 _SCALAR = re.compile(r"(\w+): i(8|16|32|64)\b")
-_OF_TRITON = ("num_ctas", "maxnreg")  # which change no grid
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Question:
     def _grid(
         self, configuration: Configuration, constants: dict[str, str], file: Path | None, grid: str
     ) -> Dimensions:
-        own = [name for name in constants if name not in _OF_TRITON]
+        own = [name for name in constants if name not in TRITON_NUMBERS]
         if own and file is None:
             raise UsageError(
                 f"{own[0]} is a number in the captured IR", where="--config",

@@ -19,6 +19,7 @@ from replay.patterns import compiled_later
 from replay.records import dataclass
 from replay.variants.jit import JitOption, parse_jit
 
+TRITON_NUMBERS = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # its options that are whole numbers
 _ENVIRONMENT_NAME = compiled_later("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PROGRAM = compiled_later(r"\.py\b(?![/.\w])")
 MAXIMUM_DIMENSION = (1 << 31) - 1  # gridDim.x; the driver knows the limits of a device

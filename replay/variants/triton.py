@@ -16,7 +16,7 @@ from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Compilation, Kernel, all_of
 from replay.text import number
 from replay.variants.images import BuiltImage, read_file
-from replay.variants.model import Variant
+from replay.variants.model import TRITON_NUMBERS, Variant
 
 if TYPE_CHECKING:
     from replay.variants.compilers.triton import Asked, Triton
@@ -25,7 +25,7 @@ SUFFIXES = (".ttir", ".ttgir", ".llir", ".py")
 _LEVEL = "ttir"  # of the snapshot: the first that Triton takes as a file
 # digest of a captured image -> what replaces it: digest of a new one -> it, and kernels, captured -> new name
 Built = dict[str, dict[str, tuple[BuiltImage, dict[str, str]]]]
-_NUMBERS, _SWITCHES = ("num_warps", "num_stages", "num_ctas", "maxnreg"), ("enable_fp_fusion",)
+_SWITCHES = ("enable_fp_fusion",)
 _HOW = "capture it with --with-ir, or name a file: --swap KERNEL=FILE.ttir"
 
 
@@ -91,7 +91,7 @@ class TritonKernels:
         """What the application asked Triton for, as far as its cache has it."""
         made = self._compilation(kernel)
         texts = made.options if made is not None else {}
-        numbers = {name: int(texts[name]) for name in _NUMBERS if texts.get(name, "").isdecimal()}
+        numbers = {name: int(texts[name]) for name in TRITON_NUMBERS if texts.get(name, "").isdecimal()}
         return {**numbers, **{name: texts[name] == "True" for name in _SWITCHES if texts.get(name)}}
 
     def _built(self, asked: Asked, kernel: Kernel) -> BuiltImage:

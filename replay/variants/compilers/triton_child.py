@@ -39,7 +39,7 @@ def _value(text: str) -> Any:
 
 
 def _function(asked: dict[str, Any]) -> tuple[Any, Any]:
-    """The @triton.jit function of the file, and what stands before it: @triton.autotune, @triton.heuristics."""
+    """The @triton.jit function of the file, and what it is wrapped in: @triton.autotune, @triton.heuristics."""
     import triton
 
     sys.path.insert(1, os.path.dirname(asked["source"]))

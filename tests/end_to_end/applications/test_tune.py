@@ -180,3 +180,4 @@ def test_constants_and_options_of_llvm_are_taken_by_run_compare_and_lists(snapsh
         "compare", "x.rsnap", "--driver", "emulator", "--a", "num-warps=8", "--b", "constant=maxnreg=32"
     )
     assert "SAME" in done.stdout or "FASTER" in done.stdout or "SLOWER" in done.stdout
+    assert "constant=maxnreg=32" in done.stdout

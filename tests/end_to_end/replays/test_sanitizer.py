@@ -63,7 +63,7 @@ exit $status
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator",
-    reason="it stands in for a tool that a GPU has",
+    reason="a program takes the place of a tool that needs a GPU",
 )
 
 

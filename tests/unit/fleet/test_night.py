@@ -256,7 +256,7 @@ def test_a_clock_that_is_off_is_named_and_nothing_else_changes(tmp_path, monkeyp
         "ahead": True,
         "right": False,
     }
-    assert [note for note in told.notes if note.startswith("the clock of node ahead is 10800 s ahead of")]
+    assert [note for note in told.notes if note.startswith("the clock of node ahead is 10800 s fast beside")]
     assert {case.verdict for case in told.cases} == {"SAME"}
 
 

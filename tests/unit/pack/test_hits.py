@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import pytest
 
 from replay.api.vocabulary import NoteCode
+from replay.pack import pack
 from replay.pack.hits import find_hits
 
 from ..helpers.raw_writer import RawWriter
@@ -76,3 +78,19 @@ def test_what_was_not_watched_is_said(writer):
     assert "launch 4, which needed 8 KiB in the ring" in said
     assert said.endswith("everything after the capture stopped (no space left)")
     assert "another thread" not in said
+
+
+def test_names_have_the_rank_and_the_time_of_each_hit(tmp_path):
+    raw = tmp_path / "x.rcap"
+    for rank in range(2):
+        written = RawWriter(raw, 70 + rank)
+        written.start()
+        written.process(rank=rank)
+        for _ in range(2):
+            window(written, "nan launch 1 of scale: a NaN")
+        written.close()
+    (raw / "launcher.json").write_text('{"when": ["nan"], "max_snapshots": 2, "command": ["app"]}')
+    pack(raw, tmp_path / "x.rsnap")
+    names = sorted(path.name for path in tmp_path.glob("*.rsnap"))
+    assert len(names) == 4
+    assert all(re.fullmatch(r"x\.rank[01]\.\d{8}T\d{6}Z(-2)?\.rsnap", name) for name in names)

@@ -260,12 +260,21 @@ ShadowOrigin origin_at(const Warp &w, const Instruction *i, uint32_t l, uint32_t
   return from;
 }
 
-uint64_t memory_bits(const Warp &w, uint32_t l, uint32_t skipped, uint32_t bytes) {
-  uint64_t bits = 0;
-  if (const uint8_t *at = w.shadow->memory->at(w.shadow->addresses[l] + skipped, bytes))
-    std::memcpy(&bits, at, bytes);
-  return bits;
-}
+// What lanes read of undefined bits from one element each, and where the first of these are.
+struct ReadBits {
+  Row row = {};
+  ShadowOrigin from;
+  bool any = false;
+  uint64_t of_lane(const Warp &w, const Instruction *i, uint32_t l, uint32_t skipped) {
+    uint64_t bits = 0;
+    if (const uint8_t *at = w.shadow->memory->at(w.shadow->addresses[l] + skipped, i->element_bytes))
+      std::memcpy(&bits, at, i->element_bytes);
+    if (bits && !any)
+      from = origin_at(w, i, l, skipped);
+    any |= bits != 0;
+    return bits;
+  }
+};
 
 const Instruction *watch_load(Warp &w, const Instruction *i, const ShadowForm &form) {
   const Operands operands(w, form);
@@ -278,23 +287,16 @@ const Instruction *watch_load(Warp &w, const Instruction *i, const ShadowForm &f
     const ShadowOperand &result = operands.results[r];
     if (result.offset == no_offset)
       continue;
-    Row found = {};
-    ShadowOrigin from;
-    bool any = false;
+    ReadBits read;
     for (uint32_t rest = shadow.lanes; rest; rest &= rest - 1) {
       const uint32_t l = first_lane(rest);
-      uint64_t bits = memory_bits(w, l, r * bytes, bytes);
-      if (bits == 0)
-        continue;
-      if (!any)
-        from = origin_at(w, i, l, r * bytes);
-      any = true;
+      uint64_t bits = read.of_lane(w, i, l, r * bytes);
       if (form.is_signed && bits >> (8 * bytes - 1))
         bits |= ~ones(8 * bytes);
-      set_lane(found, result, l, bits);
+      set_lane(read.row, result, l, bits);
     }
-    if (any || is_dirty(w, result))
-      put(w, result, found, shadow.lanes, 0, from);
+    if (read.any || is_dirty(w, result))
+      put(w, result, read.row, shadow.lanes, 0, read.from);
   }
   return next;
 }
@@ -362,27 +364,22 @@ const Instruction *watch_atomic(Warp &w, const Instruction *i, const ShadowForm 
   const Before before(w, operands);
   const Instruction *next = form.handler(w, i);
   const uint32_t bytes = i->element_bytes;
-  Row found = {};
-  ShadowOrigin from;
-  bool any = false;
+  ReadBits read;
   for (uint32_t rest = shadow.lanes; rest; rest &= rest - 1) {
     const uint32_t l = first_lane(rest);
-    uint64_t old = memory_bits(w, l, 0, bytes), operand = 0;
+    uint64_t old = read.of_lane(w, i, l, 0), operand = 0;
     for (uint32_t s = 0; s < operands.source_count; ++s)
       operand |= lane(before.shadow[s], operands.sources[s], l);
-    if (old && !any)
-      from = origin_at(w, i, l, 0);
-    any |= old != 0;
     if (operands.result_count)
-      set_lane(found, operands.results[0], l, old);
+      set_lane(read.row, operands.results[0], l, old);
     uint64_t now = form.kind == ShadowKind::exchange ? operand : old | operand ? ones(8 * bytes) : 0;
     if (uint8_t *at = shadow.memory->at(shadow.addresses[l], bytes))
       std::memcpy(at, &now, bytes);
   }
   if (cause.how != 0)
     look_at_outputs(w, i, operands);
-  if (operands.result_count && (any || is_dirty(w, operands.results[0])))
-    put(w, operands.results[0], found, shadow.lanes, 0, from);
+  if (operands.result_count && (read.any || is_dirty(w, operands.results[0])))
+    put(w, operands.results[0], read.row, shadow.lanes, 0, read.from);
   return next;
 }
 

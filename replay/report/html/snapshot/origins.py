@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
+from replay.inspection.origins import BETWEEN
 from replay.overview.model import Branch
 from replay.report.html.charts import bar
 from replay.report.html.drawing import Drawing
@@ -71,7 +72,7 @@ def paths_table(root: Branch) -> Table:
         leaf = path[-1]
         share = leaf.weight / root.weight if root.weight else 0.0
         table.rows.append([
-            ", called by ".join(branch.place or branch.name for branch in path[-2::-1][:3]),
+            BETWEEN.join(branch.place or branch.name for branch in path[-2::-1][:3]),
             leaf.name,
             f"{leaf.launches:,}",
             duration(leaf.weight) if root.timed else "",
