@@ -62,7 +62,7 @@ def render_check(found: MemoryCheck, screen: Screen) -> str:
 
 
 def _finding(item: MemoryFinding, checked: int) -> Iterator[str]:
-    what = WORDS.get(item.kind, item.kind)
+    what = words_of(item)
     if item.same_value:
         what += ", of the same value: no fault by itself"
     elif item.one_warp and item.second is not None:
@@ -89,18 +89,26 @@ def render_brief(found: MemoryCheck) -> str:
         lines.append(f"{failed.status.replace('_', ' ')}: {shown(' '.join(failed.message.split()))}")
     for item in (item for item in found.findings if item.is_fault):
         places = " and ".join(map(_place, item.sides))
-        what = (
-            f"nothing orders {places}"
-            if item.check == "race"
-            else f"{WORDS.get(item.kind, item.kind)}: {places}"
-        )
+        what = f"nothing orders {places}" if item.check == "race" else f"{words_of(item)}: {places}"
         lines.append(f"{item.check} in {shown(item.kernel)}: {what}")
     return "\n".join(lines)
 
 
+def words_of(item: MemoryFinding) -> str:
+    """What was found."""
+    words = WORDS.get(item.kind, item.kind)
+    return (
+        words.replace("without a barrier between them", "of different blocks, which nothing orders")
+        if (item.is_between_blocks)
+        else words
+    )
+
+
 def memory_of(item: MemoryFinding) -> str:
     """What the second side touches, of init what the first has read."""
-    place = f"{_variable(item.variable)} + {item.offset}" if item.variable else f"offset {item.offset}"
+    names = [f"memory {item.range}"] if item.range else [f"{item.allocation:#x}"] if item.allocation else []
+    names += [f"({_variable(item.variable)})" if names else _variable(item.variable)] if item.variable else []
+    place = f"{' '.join(names)} + {item.offset}" if names else f"offset {item.offset}"
     return f"{item.bytes} bytes of {item.space} memory at {shown(place)}"
 
 

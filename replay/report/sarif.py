@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import replay
-from replay.report.findings import WORDS, memory_of, values_of
+from replay.report.findings import memory_of, values_of, words_of
 from replay.results.findings import FindingSide, MemoryCheck, MemoryFinding
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -35,7 +35,7 @@ def sarif(found: MemoryCheck) -> str:
 
 
 def _finding(item: MemoryFinding) -> dict[str, Any]:
-    what = WORDS.get(item.kind, item.kind)
+    what = words_of(item)
     memory = f", {memory_of(item)}" if item.space else f", {values_of(item)}" if item.result else ""
     return {
         "ruleId": f"{item.check}/{item.kind}",

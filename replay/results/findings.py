@@ -31,10 +31,12 @@ class MemoryFinding:
     invalid_write, invalid_atomic, uninitialised_read, race, barrier_error. launches: in how many launches of the
     kernel; first_launch: the first of them, of all that were checked, from 1; count: by how many threads, each time.
     same_value: both wrote the same, which is no fault by itself. one_warp: both threads are of one warp, so that a
-    `__syncwarp` is missing. space: shared or local, "" where no memory is touched. variable: that holds the address, ""
-    for none; offset: in it; bytes: that the second side touches, of init the first. first, second: an example; of init
-    what read the bits, and what they decide; second is null for sync, numbers and a register that nothing has written.
-    operands, result: of the example, of numbers, as text; no operands for a product of matrices."""
+    `__syncwarp` is missing. space: shared, local or global, "" where no memory is touched. variable: that holds the
+    address, "" for none; range: id of the memory in global memory that does, as `replay ls SNAP memory` has it, 0 where
+    it is not known; allocation: where that began in the replay; offset: in it; bytes: that the second side touches, of
+    init the first. first, second: an example; of init what read the bits, and what they decide; second is null for
+    sync, numbers and a register that nothing has written. operands, result: of the example, of numbers, as text; no
+    operands for a product of matrices."""
 
     check: str
     kind: str
@@ -52,11 +54,18 @@ class MemoryFinding:
     operands: list[str] = field(default_factory=list)
     result: str = ""
     second: FindingSide | None = None
+    range: int = 0
+    allocation: int = 0
 
     @property
     def sides(self) -> list[FindingSide]:
         """Those there are, in the order of this replay."""
         return [self.first] if self.second is None else [self.first, self.second]
+
+    @property
+    def is_between_blocks(self) -> bool:
+        """Whether threads of two blocks take part."""
+        return self.second is not None and self.first.block != self.second.block
 
     @property
     def is_fault(self) -> bool:

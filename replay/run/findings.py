@@ -12,6 +12,7 @@ from typing import Any
 
 from replay.errors import EngineError, UsageError
 from replay.results.findings import FailedLaunch, MemoryCheck, MemoryFinding, UncheckedKernel
+from replay.results.run.placement import PlacedRange
 from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.schema import from_wire
 
@@ -42,8 +43,10 @@ def check_memory(
         environment = {**options.environment, SETTING: ",".join(checks), FILE_SETTING: str(file)}
         asked = dataclasses.replace(options, driver="emulator", timing=None, environment=environment)
         verification = None
+        placed: list[PlacedRange] = []
         try:
-            verification = run_snapshot(path, asked, progress).verification
+            result = run_snapshot(path, asked, progress)
+            verification, placed = result.verification, result.placement.ranges
         except EngineError:  # a kernel may have ended it
             found = read_findings(file)
             if not found.failed:
@@ -51,7 +54,29 @@ def check_memory(
         else:
             found = read_findings(file, verification.replays)
     return dataclasses.replace(
-        found, snapshot=Path(path).name, checks=list(checks), verification=verification
+        found,
+        snapshot=Path(path).name,
+        checks=list(checks),
+        findings=[_in_memory(item, placed) for item in found.findings],
+        verification=verification,
+    )
+
+
+def _in_memory(item: MemoryFinding, placed: list[PlacedRange]) -> MemoryFinding:
+    """With the captured memory that holds the address of the replay."""
+    address = item.allocation + item.offset
+    holder = next(
+        (each for each in placed if 0 <= address - each.live_address < each.size_bytes and each.live_address),
+        None,
+    )
+    if not item.allocation or holder is None:
+        return item
+    return dataclasses.replace(
+        item,
+        range=holder.range,
+        variable=holder.name,
+        allocation=holder.live_address,
+        offset=address - holder.live_address,
     )
 
 

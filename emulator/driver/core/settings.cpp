@@ -81,6 +81,10 @@ void parse(const std::string &text, setting::checks &value) {
     size_t comma = std::min(text.find(',', start), text.size());
     std::string item = text.substr(start, comma - start);
     start = comma + 1;
+    if (item == "memory") {
+      value.memory = true;
+      continue;
+    }
     size_t check = 0;
     while (check < std::size(check_names) && item != check_names[check])
       ++check;

@@ -26,7 +26,8 @@ struct pattern_factor {
   double factor = 1.0;
 };
 struct checks {
-  uint32_t bits = 0; // bit_of(Check)
+  uint32_t bits = 0;   // bit_of(Check)
+  bool memory = false; // what is freed twice, or never
 };
 // function name -> (number of the call, from 1 -> error)
 using failures = std::map<std::string, std::map<uint64_t, int>>;

@@ -4,6 +4,8 @@
 #include "entry.hpp"
 #include "json_lines.hpp"
 
+#include <cstdio>
+
 #include <unistd.h>
 
 namespace emulator::driver {
@@ -38,6 +40,7 @@ std::string written(const Finding &found) {
   return "{" + field("check", quoted(check_names[static_cast<size_t>(found.check)])) +
          field("kind", quoted(finding_kind_names[static_cast<size_t>(found.kind)])) +
          field("space", quoted(found.space)) + field("variable", quoted(found.variable)) +
+         field("allocation", std::to_string(found.allocation)) +
          field("offset", std::to_string(found.offset)) + field("bytes", std::to_string(found.bytes)) +
          field("same_value", truth(found.same_value)) + field("one_warp", truth(found.one_warp)) +
          field("count", std::to_string(found.count)) + field("operands", list) +
@@ -61,12 +64,19 @@ std::string place(const Side &side) {
          ", block (" + numbers(side.block) + "), thread (" + numbers(side.thread) + "): " + side.instruction;
 }
 
+std::string hexadecimal(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
 void tell_finding(const std::string &kernel, const Finding &found) {
   std::string what = std::string(check_names[static_cast<size_t>(found.check)]) + ": " +
                      finding_kind_names[static_cast<size_t>(found.kind)];
   if (!found.space.empty())
     what += (found.same_value ? " (of the same value)" : "") + (" of " + std::to_string(found.bytes)) +
             " bytes of " + found.space + " memory at " +
+            (found.allocation ? hexadecimal(found.allocation) + " + " : "") +
             (found.variable.empty() ? "" : found.variable + " + ") + std::to_string(found.offset);
   what += ", " + std::to_string(found.count) + " times\n  in kernel " + kernel + "\n  first  " +
           place(found.first);

@@ -3,6 +3,7 @@
 #include "array/texture.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
+#include "memory/described.hpp"
 #include "module/reference.hpp"
 
 #include <algorithm>
@@ -16,21 +17,6 @@ constexpr uint64_t default_device_heap_bytes = uint64_t{8} << 20; // CU_LIMIT_MA
 constexpr uint64_t far_bytes = uint64_t{1} << 30; // beyond this, naming a neighbour says nothing
 constexpr uint64_t near_bytes = uint64_t{64}
                                 << 10; // up to this, a neighbour is more likely meant than the host
-
-std::string grouped(uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
-  return digits;
-}
-
-std::string named(uint64_t base, uint64_t bytes) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(base));
-  return "the " + grouped(bytes) + "-byte allocation at " + text;
-}
-
-std::string named(const Stretch &stretch) { return named(stretch.base, stretch.bytes); }
 
 } // namespace
 
@@ -73,7 +59,7 @@ std::string DeviceMemory::describe(uint64_t address) const {
   if (address == 0)
     return "a null pointer";
   if (auto [base, bytes] = allocations().freed_at(address); bytes != 0)
-    return grouped(address - base) + " bytes into " + named(base, bytes) + ", which was freed";
+    return grouped(address - base) + " bytes into " + named({base, bytes}) + ", which was freed";
   uint64_t after = below.bytes != 0 ? address - below.base - below.bytes : ~uint64_t{0};
   uint64_t before = above.bytes != 0 ? above.base - address : ~uint64_t{0};
   const Stretch &nearest = after <= before ? below : above;

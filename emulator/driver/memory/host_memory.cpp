@@ -1,5 +1,5 @@
 // Page-locked host memory: allocated by the driver, or the application's own, registered.
-#include "allocations.hpp"
+#include "described.hpp"
 #include "entry/entry.hpp"
 #include "stream/scheduler.hpp"
 
@@ -53,8 +53,8 @@ CUresult CUDAAPI cuMemFreeHost(void *p) {
     if (p == nullptr)
       return;
     auto allocation = allocations().find(address_of(p));
-    require(allocation && allocation->kind == MemoryKind::host && allocation->base == address_of(p),
-            CUDA_ERROR_INVALID_VALUE);
+    require_free(allocation && allocation->kind == MemoryKind::host && allocation->base == address_of(p),
+                 address_of(p));
     drain(call.lock, *allocation->context);
     drain(call.lock, *call.context);
     // While this thread waited, another may have freed it too.

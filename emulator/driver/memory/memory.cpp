@@ -1,6 +1,6 @@
 // Linear device memory.
-#include "allocations.hpp"
 #include "core/heap.hpp"
+#include "described.hpp"
 #include "device/device.hpp"
 #include "entry/entry.hpp"
 #include "stream/scheduler.hpp"
@@ -40,10 +40,10 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr) {
     if (dptr == 0)
       return; // accepted by the real driver, though undocumented
     auto allocation = allocations().find(dptr);
-    require(allocation && allocation->base == dptr && !allocation->freeing, CUDA_ERROR_INVALID_VALUE);
-    require(allocation->kind == MemoryKind::device || allocation->kind == MemoryKind::managed,
-            CUDA_ERROR_INVALID_VALUE);
-    require(!allocation->kept || allocation->kept->outstanding(), CUDA_ERROR_INVALID_VALUE);
+    require_free(allocation && allocation->base == dptr && !allocation->freeing &&
+                     (allocation->kind == MemoryKind::device || allocation->kind == MemoryKind::managed) &&
+                     (!allocation->kept || allocation->kept->outstanding()),
+                 dptr);
     Context &owner = *allocation->context;
     drain(call.lock, owner); // work may still use it
     if (&owner != call.context)

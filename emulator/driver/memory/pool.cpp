@@ -1,6 +1,6 @@
 #include "pool.hpp"
 
-#include "allocations.hpp"
+#include "described.hpp"
 #include "device/device.hpp"
 #include "entry/entry.hpp"
 #include "stream/recorder.hpp"
@@ -133,8 +133,9 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   return enter("cuMemFreeAsync", Needs::healthy, hStream, [&](Call &call) {
     auto stream = stream_of(*call.context, hStream);
     auto allocation = allocations().find(dptr);
-    require(allocation && allocation->base == dptr && !allocation->freeing, CUDA_ERROR_INVALID_VALUE);
-    require(allocation->kind == MemoryKind::device || allocation->pool, CUDA_ERROR_INVALID_VALUE);
+    require_free(allocation && allocation->base == dptr && !allocation->freeing &&
+                     (allocation->kind == MemoryKind::device || allocation->pool),
+                 dptr);
     if (Recorder *recorder = recorder_of(*stream))
       return recorder->free(*stream, dptr);
     refuse_recorded(*stream);

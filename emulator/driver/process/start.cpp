@@ -1,6 +1,7 @@
 // cuInit, before which nothing works, and the driver's version.
 #include "device/device.hpp"
 #include "entry/entry.hpp"
+#include "memory/described.hpp"
 #include "memory/virtual/reservations.hpp"
 
 using namespace emulator::driver;
@@ -24,6 +25,7 @@ CUresult CUDAAPI cuInit(unsigned int Flags) {
     if (!claim_own_range())
       return leave("cuInit", CUDA_ERROR_OUT_OF_MEMORY);
     watch_forks();
+    watch_for_leaks();
     driver().initialised = true;
   }
   return leave("cuInit", CUDA_SUCCESS);

@@ -71,7 +71,7 @@ void Block::prepare(const Launch &of, Worker &by) {
     }
   }
   fill_specials(true);
-  checks = BlockChecks::create(of, warps);
+  checks = BlockChecks::create(of, warps, by.global_races.get());
 }
 
 void Block::fill_specials(bool constant_in_launch) {

@@ -16,55 +16,71 @@ bool has_products_that_are_not_watched(const Program &program) {
          });
 }
 
+bool forms_clusters(const LaunchRequest &request) {
+  return uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z > 1;
+}
+
+// Why shared memory is not looked at.
+std::string why_no_shared_races(const Launch &launch) {
+  if (launch.shared_bytes == 0)
+    return "";
+  if (!launch.program->asynchronous.empty())
+    return "it uses " + launch.program->asynchronous +
+           ", whose order with other accesses of a block is not followed";
+  return forms_clusters(*launch.request) ? "its blocks form clusters, and may use each other's shared memory"
+                                         : "";
+}
+
 } // namespace
 
 std::vector<Unchecked> unchecked(const Launch &launch) {
   const LaunchRequest &request = *launch.request;
   std::vector<Unchecked> found;
-  const bool in_clusters = uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z > 1;
+  const bool in_clusters = forms_clusters(request);
   if (request.checks & bit_of(Check::init) && in_clusters)
     found.push_back({Check::init, "its blocks form clusters, and may write each other's shared memory"});
   if (request.checks & bit_of(Check::numbers) && has_products_that_are_not_watched(*launch.program))
     found.push_back({Check::numbers, "it has products of matrices whose operands are not looked at (wgmma, "
                                      "tcgen05, or elements of 8 bits and less)"});
-  if (!(request.checks & bit_of(Check::race)) || launch.shared_bytes == 0)
+  if (!(request.checks & bit_of(Check::race)))
     return found;
-  if (!launch.program->asynchronous.empty())
-    found.push_back({Check::race, "it uses " + launch.program->asynchronous +
-                                      ", whose order with other accesses is not followed"});
-  else if (in_clusters)
-    found.push_back({Check::race, "its blocks form clusters, and may use each other's shared memory"});
+  for (const std::string &why : {why_no_shared_races(launch), why_no_global_races(launch)})
+    if (!why.empty())
+      found.push_back({Check::race, why});
   return found;
 }
 
-std::unique_ptr<BlockChecks> BlockChecks::create(const Launch &launch, std::vector<Warp> &warps) {
+std::unique_ptr<BlockChecks> BlockChecks::create(const Launch &launch, std::vector<Warp> &warps,
+                                                 GlobalRaces *between) {
   const uint64_t base = warps.front().shared_base, bytes = warps.front().shared_bytes;
+  const uint32_t wanted = launch.request->checks;
   auto checks = std::make_unique<BlockChecks>();
-  checks->looks_at_lanes_ = launch.request->checks & bit_of(Check::sync);
-  const std::vector<Unchecked> left_out = unchecked(launch);
-  auto looks_for = [&](Check check) {
-    return launch.request->checks & bit_of(check) &&
-           std::none_of(left_out.begin(), left_out.end(),
-                        [check](const Unchecked &one) { return one.check == check; });
-  };
-  checks->looks_for_races_ = bytes != 0 && looks_for(Check::race);
-  if (looks_for(Check::init))
+  checks->looks_at_lanes_ = wanted & bit_of(Check::sync);
+  checks->looks_at_shared_ =
+      (wanted & bit_of(Check::race)) && bytes != 0 && why_no_shared_races(launch).empty();
+  checks->between_ = between;
+  checks->follows_order_ = checks->looks_at_shared_ || between;
+  if ((wanted & bit_of(Check::init)) && !forms_clusters(*launch.request))
     checks->shadow_ = std::make_unique<BlockShadow>(warps, launch);
-  if (checks->looks_for_races_) {
+  if (checks->follows_order_)
     checks->clocks_.prepare(launch.threads_per_block);
+  if (checks->looks_at_shared_)
     checks->races_.prepare(launch, base, bytes, checks->clocks_);
-  }
-  return checks->looks_for_races_ || checks->looks_at_lanes_ || checks->shadow_ ? std::move(checks) : nullptr;
+  if (between)
+    between->prepare(checks->global_, checks->clocks_);
+  return checks->follows_order_ || checks->looks_at_lanes_ || checks->shadow_ ? std::move(checks) : nullptr;
 }
 
 void BlockChecks::start(uint64_t block) {
   block_ = block;
   if (shadow_)
     shadow_->start();
-  if (!looks_for_races_)
+  if (!follows_order_)
     return;
   clocks_.begin_block();
   races_.start(block);
+  if (between_)
+    global_.order.start(block);
 }
 
 void BlockChecks::report(const Warp &w, const Instruction *i, FindingKind kind, uint32_t lanes) {
@@ -108,29 +124,46 @@ void BlockChecks::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
                          uint32_t bytes, AccessKind kind) {
   if (shadow_)
     shadow_->access(w, i, lanes, addresses, bytes, kind);
-  if (!looks_for_races_)
+  if (!follows_order_)
     return;
   const bool reads = kind != AccessKind::store, writes = kind != AccessKind::load;
   const bool strong = kind == AccessKind::atomic || i->order != 0;
   for (uint32_t rest = strong && reads ? lanes : 0; rest; rest &= rest - 1)
     clocks_.read_strongly(w.index * lanes_per_warp + first_lane(rest), addresses[first_lane(rest)]);
-  races_.access(w, i, lanes, addresses, bytes, kind);
+  if (between_)
+    between_->access(w, i, lanes, addresses, bytes, kind, clocks_, global_);
+  if (looks_at_shared_)
+    races_.access(w, i, lanes, addresses, bytes, kind);
   for (uint32_t rest = strong && writes ? lanes : 0; rest; rest &= rest - 1)
     clocks_.write_strongly(w.index * lanes_per_warp + first_lane(rest), addresses[first_lane(rest)],
                            i->order & releases);
 }
 
-void BlockChecks::fence(const Warp &w) {
-  for (uint32_t lanes = looks_for_races_ ? w.active : 0; lanes; lanes &= lanes - 1)
-    clocks_.fence(w.index * lanes_per_warp + first_lane(lanes));
+void BlockChecks::fence(const Warp &w, bool among_block) {
+  for (uint32_t lanes = follows_order_ ? w.active : 0; lanes; lanes &= lanes - 1) {
+    uint32_t thread = w.index * lanes_per_warp + first_lane(lanes);
+    clocks_.fence(thread);
+    if (between_ && !among_block)
+      global_.order.fence(thread);
+  }
+}
+
+void BlockChecks::warp_barrier(const Warp &w, uint32_t lanes) {
+  if (!follows_order_)
+    return;
+  clocks_.join_lanes(w.index, lanes);
+  if (between_)
+    global_.order.join_lanes(w.index, lanes);
 }
 
 void BlockChecks::complete(const std::vector<Warp> &warps, uint32_t id, bool of_all) {
   for (const Warp &warp : warps)
     if (looks_at_lanes_)
       compare_places(warp, id);
-  if (!looks_for_races_)
+  if (!follows_order_)
     return;
+  if (between_)
+    global_.order.join_all();
   if (of_all) {
     clocks_.begin_phase();
     return;

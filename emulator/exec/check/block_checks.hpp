@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "exec/check/between/global_races.hpp"
 #include "exec/check/race.hpp"
 #include "exec/check/undefined/block_shadow.hpp"
 
@@ -11,21 +12,19 @@ namespace emulator {
 class BlockChecks {
 public:
   // nullptr when the launch checks nothing that can be checked of it.
-  static std::unique_ptr<BlockChecks> create(const Launch &launch, std::vector<Warp> &warps);
+  static std::unique_ptr<BlockChecks> create(const Launch &launch, std::vector<Warp> &warps,
+                                             GlobalRaces *between);
 
   void start(uint64_t block);
   // The active lanes go on together from an operation of lanes; masks: what each names.
   void join(Warp &warp, const Instruction *i, const uint32_t *masks);
   void access(Warp &warp, const Instruction *i, uint32_t lanes, const uint64_t *addresses, uint32_t bytes,
               AccessKind kind);
-  void fence(const Warp &warp);
-  void warp_barrier(const Warp &warp, uint32_t lanes) {
-    if (looks_for_races_)
-      clocks_.join_lanes(warp.index, lanes);
-  }
+  void fence(const Warp &warp, bool among_block);
+  void warp_barrier(const Warp &warp, uint32_t lanes);
   // The active lanes arrive at barrier `id`, and do not wait there.
   void arrive(const Warp &warp, uint32_t id) {
-    if (looks_for_races_)
+    if (follows_order_)
       clocks_.arrive(id, warp.index, warp.active);
   }
   // The barrier is complete: who waits at it has arrived, and goes on. `of_all`: these are all threads there
@@ -38,10 +37,12 @@ private:
   void compare_places(const Warp &warp, uint32_t id);
   void report(const Warp &warp, const Instruction *i, FindingKind kind, uint32_t lanes);
 
-  bool looks_for_races_ = false, looks_at_lanes_ = false;
+  bool follows_order_ = false, looks_at_shared_ = false, looks_at_lanes_ = false;
   uint64_t block_ = 0;
   Clocks clocks_;
   SharedRaces races_;
+  GlobalRaces *between_ = nullptr; // of the launch; nullptr: not looked for
+  GlobalRaces::OfBlock global_;
   std::unique_ptr<BlockShadow> shadow_;
 };
 

@@ -109,6 +109,12 @@ void Clocks::fence(uint32_t thread) {
   publish(thread, fenced_[thread]);
 }
 
+std::vector<uint32_t> Clocks::tell(uint32_t thread) {
+  Knowledge told;
+  publish(thread, told);
+  return std::move(told.time);
+}
+
 Clocks::Knowledge &Clocks::at(uint64_t address) {
   uint64_t word = address / 4;
   if (auto found = places_.find(word); found != places_.end())

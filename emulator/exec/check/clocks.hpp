@@ -48,6 +48,9 @@ public:
   void end_barrier(uint32_t id) { barriers_[id].phase = 0; }
   // A fence: what the thread writes strongly from now on tells of all that it has done until now.
   void fence(uint32_t thread);
+  // Of each thread up to which clock this one is ordered after it in this phase, itself included. What it
+  // does from now on is later.
+  std::vector<uint32_t> tell(uint32_t thread);
   // A strong operation on the word at `address`.
   void read_strongly(uint32_t thread, uint64_t address);
   void write_strongly(uint32_t thread, uint64_t address, bool releases);

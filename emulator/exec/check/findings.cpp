@@ -80,7 +80,8 @@ std::vector<Finding> named(const FoundPlaces &found, const Launch &launch) {
     Finding one;
     one.check = check;
     one.kind = kind;
-    one.first = side(launch, first, example.block, example.first_thread);
+    one.first = side(launch, first, example.first_block == UINT64_MAX ? example.block : example.first_block,
+                     example.first_thread);
     one.has_two_sides = check == Check::race || (check == Check::init && first != second);
     if (one.has_two_sides)
       one.second = side(launch, second, example.block, example.second_thread);
@@ -92,6 +93,10 @@ std::vector<Finding> named(const FoundPlaces &found, const Launch &launch) {
       one.offset = example.offset;
       if (one.space == "shared")
         one.variable = variable_at(*launch.program, one.offset);
+      else if (one.space == "global") {
+        one.allocation = launch.memory->find(one.offset).base;
+        one.offset -= one.allocation;
+      }
       one.bytes = example.bytes;
     }
     if (check == Check::numbers) {

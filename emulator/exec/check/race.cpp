@@ -3,38 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "exec/check/stored.hpp"
+
 namespace emulator {
-
-namespace {
-
-// What the program's smallest access may touch of shared memory.
-uint32_t smallest_bits(const Program &program) {
-  uint32_t least = 16;
-  for (const Instruction &i : program.code) {
-    if (i.element_bytes == 0 || (i.space != ptx::Space::shared && i.space != ptx::Space::generic))
-      continue;
-    least = std::min<uint32_t>(least, i.element_bytes * std::max<uint32_t>(i.extra_count, 1));
-  }
-  return first_lane(least);
-}
-
-// The bytes that a lane stores, from `skipped` of them on: at most 16.
-void stored(const Warp &w, const Instruction *i, uint32_t lane, uint32_t skipped, uint32_t bytes,
-            uint8_t *to) {
-  const uint32_t *rows = i->extra_count <= 1 ? &i->b : w.program->extra.data() + i->extra;
-  for (uint32_t b = 0; b < bytes; ++b) {
-    uint32_t element = (skipped + b) / i->element_bytes;
-    to[b] = w.registers[rows[element] + lane * i->lane_bytes + (skipped + b) % i->element_bytes];
-  }
-}
-
-} // namespace
 
 void SharedRaces::prepare(const Launch &launch, uint64_t base, uint64_t bytes, Clocks &clocks) {
   clocks_ = &clocks;
   base_ = base;
   bytes_ = bytes;
-  piece_bits_ = smallest_bits(*launch.program);
+  piece_bits_ = smallest_access_bits(*launch.program, ptx::Space::shared);
   pieces_.assign((bytes + (uint64_t{1} << piece_bits_) - 1) >> piece_bits_, Piece{});
   written_in_.assign(pieces_.size(), 0);
 }

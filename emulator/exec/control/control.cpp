@@ -289,7 +289,7 @@ const Instruction *wait_for_prerequisite(Warp &w, const Instruction *i) {
 
 const Instruction *fence(Warp &w, const Instruction *i) {
   if (w.block->checks)
-    w.block->checks->fence(w);
+    w.block->checks->fence(w, i->order & among_block);
   return i + 1;
 }
 

@@ -54,7 +54,8 @@ struct Finding {
   bool one_warp = false;      // both threads are of one warp
   std::string space;          // empty where no memory is touched
   std::string variable;       // in shared memory, empty where none is declared
-  uint64_t offset = 0;        // in the variable, or in the space
+  uint64_t allocation = 0;    // address of the one in global memory that was touched
+  uint64_t offset = 0;        // in the variable, the allocation, or the space
   uint32_t bytes = 0;
   uint64_t count = 0;                // of accesses by one thread
   std::vector<std::string> operands; // of an instruction that makes a number, in its order

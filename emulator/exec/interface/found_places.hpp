@@ -19,8 +19,9 @@ struct FoundExample {
   uint64_t offset = 0;    // in it
   uint32_t bytes = 0;
   uint64_t count = 0;
-  uint64_t order = 0;      // of numbers: which came first of those in one block
-  uint64_t values[5] = {}; // of numbers: result and operands, as Program::watched says
+  uint64_t order = 0;                // of numbers: which came first of those in one block
+  uint64_t values[5] = {};           // of numbers: result and operands, as Program::watched says
+  uint64_t first_block = UINT64_MAX; // of the first side, where it is another
 };
 
 using FoundPlaces = std::map<FoundKey, FoundExample>;

@@ -12,6 +12,7 @@
 #include "exec/access/access_costs.hpp"
 #include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/check/between/global_races.hpp"
 #include "exec/check/findings.hpp"
 #include "exec/launch/alone.hpp"
 
@@ -146,6 +147,8 @@ void run_apart(const Launch &launch, uint32_t threads, Outcome &outcome) {
 
 void run_in_order(Launch &launch, Outcome &outcome) {
   Worker worker = make_worker(launch);
+  if (looks_for_global_races(launch))
+    worker.global_races = std::make_shared<GlobalRaces>(launch);
   worker.awaits_prerequisite = static_cast<bool>(launch.request->prerequisite);
   std::vector<std::unique_ptr<Cluster>> parked, spare;
   uint64_t &next = worker.next_cluster;
@@ -233,7 +236,8 @@ LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
   Outcome outcome;
   const Program &program = *launch.program;
   bool in_order = program.orders_blocks || program.has_side_effects || program.uses_clock ||
-                  launch.request->cooperative || launch.request->prerequisite;
+                  launch.request->cooperative || launch.request->prerequisite ||
+                  looks_for_global_races(launch);
   Running running(launch, in_order);
   if (in_order)
     run_in_order(launch, outcome);

@@ -94,7 +94,7 @@ void Lowering::control(Opcode &opcode) {
       lowered.counted = 1;
       apply_guard(lowered);
     } else if (checked_ && (name == "membar" || name == "fence"))
-      fence();
+      fence(opcode.has("cta") || opcode.has("cluster"));
     else
       nothing();
   }
@@ -106,8 +106,9 @@ void Lowering::need_whole_warp(control::Aligned name) {
   apply_guard(together);
 }
 
-void Lowering::fence() {
+void Lowering::fence(bool among_threads_of_block) {
   Lowered &lowered = emit(control::fence);
+  lowered.instruction.order = among_threads_of_block ? among_block : 0;
   lowered.counted = 1;
   apply_guard(lowered);
 }

@@ -137,7 +137,7 @@ private:
   Lowered &emit_image(Handler handler, const ImageForm &form, std::vector<uint32_t> rows);
   void nothing();
   void need_whole_warp(control::Aligned name); // before what follows
-  void fence();
+  void fence(bool among_threads_of_block);
   void tell_asynchronous(Handler handler, int64_t immediate = 0);
   bool tell_of_groups(Opcode &opcode, Track track);
   uint32_t group_count() const;

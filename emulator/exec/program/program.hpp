@@ -53,13 +53,14 @@ struct Instruction {
   bool is_warp_barrier = false; // bar.warp: lanes may wait for each other at different ones
   bool of_system = false;       // an atomic operation that the host must see as one
   bool is_carried_on = false; // a sum of products: the next instructions add to it, and nothing else reads it
-  uint8_t order = 0;          // of a load, store or atomic operation: bits of Order
+  uint8_t order = 0;          // of a load, store, atomic operation or fence: bits of Order
   uint8_t lane_bytes = 0;     // of a store: of each lane in the rows that it stores; else 0
   bool is_aligned = false;    // a barrier that a warp has to reach together
 };
 
-// A strong operation, and whether it releases (PTX ISA, memory consistency model).
-enum Order : uint8_t { is_strong = 1, releases = 2 };
+// A strong operation or a fence: whether it releases, and whether its scope is no more than the block (PTX
+// ISA, memory consistency model).
+enum Order : uint8_t { is_strong = 1, releases = 2, among_block = 4 };
 
 // How the bits of a lane are read; f16 and all after it are floating point.
 enum class NumberType : uint8_t {

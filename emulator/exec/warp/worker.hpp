@@ -69,6 +69,8 @@ struct DeviceLaunch {
   bool is_tail = false; // after all others
 };
 
+class GlobalRaces;
+
 struct Worker {
   const Launch *launch = nullptr;
   std::vector<CachedRange> ranges;
@@ -89,7 +91,8 @@ struct Worker {
   // What handles stood for when they were first used in this launch.
   std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;
   std::unordered_map<uint64_t, std::shared_ptr<const Surface>> surfaces;
-  FoundPlaces found; // by checks
+  FoundPlaces found;                         // by checks
+  std::shared_ptr<GlobalRaces> global_races; // of a launch that is looked at for them
   uint64_t numbers_told = 0;
 };
 

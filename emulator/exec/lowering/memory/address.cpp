@@ -9,6 +9,7 @@ using ptx::Type;
 // Takes apart what loads, stores and atomics have in common. Hints to caches change nothing here.
 Lowering::AccessForm Lowering::access_form(Opcode &opcode) {
   AccessForm form;
+  bool of_block = false;
   for (std::string_view m : opcode.modifiers) {
     Type type = ptx::type_from_name(m);
     if (type != Type::none) {
@@ -31,14 +32,21 @@ Lowering::AccessForm Lowering::access_form(Opcode &opcode) {
       form.order |= is_strong | (m == "release" || m == "acq_rel" || m == "sc" ? releases : 0);
     } else if (m == "sys") {
       form.system = true;
-    } else if (m == "weak" || m == "cta" || m == "cluster" || m == "gpu" || m == "nc" || m == "ca" ||
-               m == "cg" || m == "cs" || m == "lu" || m == "cv" || m == "wb" || m == "wt" || m == "noftz" ||
-               m.substr(0, 4) == "L1::" || m.substr(0, 4) == "L2::" || m == "unified" || m == "L2") {
+    } else if (m == "cta" || m == "cluster") {
+      // Of blocks in a cluster exec/check looks at none.
+      of_block = true;
+    } else if (m == "weak" || m == "gpu" || m == "nc" || m == "ca" || m == "cg" || m == "cs" || m == "lu" ||
+               m == "cv" || m == "wb" || m == "wt" || m == "noftz" || m.substr(0, 4) == "L1::" ||
+               m.substr(0, 4) == "L2::" || m == "unified" || m == "L2") {
       continue;
     } else {
       form.rest.push_back(m);
     }
   }
+  if (opcode.mnemonic == "atom" || opcode.mnemonic == "red")
+    form.order |= is_strong;
+  if (form.order && of_block)
+    form.order |= among_block;
   if (form.order) {
     program_.communicates = true;
     program_.orders_blocks |= form.space != ptx::Space::shared;

@@ -1,0 +1,186 @@
+#include "exec/check/between/global_races.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "exec/check/findings.hpp"
+#include "exec/check/stored.hpp"
+
+namespace emulator {
+
+namespace {
+
+bool reaches_global(const Instruction &i) {
+  return i.space == ptx::Space::global || i.space == ptx::Space::generic;
+}
+
+bool writes_global(const Program &program) {
+  return std::any_of(program.code.begin(), program.code.end(), [](const Instruction &i) {
+    return reaches_global(i) && ((i.element_bytes != 0 && i.lane_bytes != 0) || (i.order & is_strong));
+  });
+}
+
+} // namespace
+
+std::string why_no_global_races(const Launch &launch) {
+  const LaunchRequest &request = *launch.request;
+  if (uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z > 1)
+    return "its blocks form clusters, whose order is not followed";
+  for (const Callee &callee : launch.program->callees)
+    if (callee.kind == CalleeKind::malloc || callee.kind == CalleeKind::free)
+      return "it allocates memory itself, which may be another thread's afterwards";
+  return "";
+}
+
+bool looks_for_global_races(const Launch &launch) {
+  return (launch.request->checks & bit_of(Check::race)) && why_no_global_races(launch).empty() &&
+         writes_global(*launch.program);
+}
+
+GlobalRaces::GlobalRaces(const Launch &launch)
+    : launch_(launch), piece_bits_(smallest_access_bits(*launch.program, ptx::Space::global)),
+      only_between_blocks_(!launch.program->asynchronous.empty()) {}
+
+void GlobalRaces::prepare(OfBlock &block, Clocks &clocks) {
+  block.order.prepare(launch_.threads_per_block, clocks);
+  block.noted.assign(size_t{launch_.warps_per_block} * (launch_.program->sites + 1), 0);
+}
+
+GlobalRaces::Cell *GlobalRaces::cells(uint64_t page) {
+  CachedPage &cached = cache_[page % cached_pages];
+  if (cached.page != page) {
+    std::unique_ptr<Cell[]> &found = pages_[page];
+    if (!found)
+      found.reset(new Cell[(size_t{1} << page_bits) >> piece_bits_]());
+    cached = {page, found.get()};
+  }
+  return cached.cells;
+}
+
+uint32_t GlobalRaces::note_access(const Warp &w, const Instruction *i, const Access &now, OfBlock &block) {
+  uint32_t &noted = block.noted[size_t{w.index} * (launch_.program->sites + 1) + i->site];
+  if (noted) {
+    const Access &last = at(noted * lanes_per_warp);
+    if (last.block == now.block && last.phase == now.phase && last.clock == now.clock &&
+        last.instruction == now.instruction)
+      return noted * lanes_per_warp;
+  }
+  if (count_ >= most_accesses)
+    return 0;
+  if (count_ >> chunk_bits >= accesses_.size())
+    accesses_.emplace_back(new Access[size_t{1} << chunk_bits]);
+  noted = count_++;
+  at(noted * lanes_per_warp) = now;
+  return noted * lanes_per_warp;
+}
+
+inline bool GlobalRaces::is_ordered(uint32_t before, const Access &now, uint32_t thread, const Clocks &clocks,
+                                    const BlockOrder &order) {
+  const Access &then = at(before);
+  uint32_t of_thread = then.warp * lanes_per_warp + before % lanes_per_warp;
+  if (then.block == now.block && (then.warp == now.warp || then.phase != now.phase || only_between_blocks_ ||
+                                  clocks.knows(thread, {then.phase, then.clock, of_thread})))
+    return true;
+  return order.knows(then.block, then.phase, then.clock, of_thread, thread);
+}
+
+inline bool GlobalRaces::is_race(uint32_t before, const Access &now, uint32_t thread, const Clocks &clocks,
+                                 const BlockOrder &order) {
+  const Access &then = at(before);
+  bool see_each_other =
+      then.strong && now.strong && (then.block == now.block || (!then.of_block && !now.of_block));
+  return !see_each_other && !is_ordered(before, now, thread, clocks, order);
+}
+
+void GlobalRaces::report(Warp &w, FindingKind kind, uint32_t before, const Access &now, uint32_t thread,
+                         uint64_t address, uint32_t bytes, bool same_value) {
+  const Access &then = at(before);
+  FoundExample example{
+      now.block, then.warp * lanes_per_warp + before % lanes_per_warp, thread, "global", address, bytes, 1};
+  example.first_block = then.block;
+  note(w.worker->found, {Check::race, kind, then.instruction, now.instruction, same_value, false}, example);
+}
+
+void GlobalRaces::look(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes,
+                       AccessKind kind, uint32_t id, const Clocks &clocks, const OfBlock &block) {
+  const Access &now = at(id);
+  const uint32_t thread = w.index * lanes_per_warp + lane, own = id + lane;
+  const BlockOrder &order = block.order;
+  bool told = false; // once for each access of a thread
+  auto tell = [&](FindingKind what, uint32_t before, bool same) {
+    if (!told)
+      report(w, what, before, now, thread, address, bytes, same);
+    told = true;
+  };
+  const uint64_t end = (address + bytes + (uint64_t{1} << piece_bits_) - 1) >> piece_bits_;
+  for (uint64_t piece = address >> piece_bits_; piece < end; ++piece) {
+    uint64_t place = piece << piece_bits_;
+    Cell &cell = cells(place >> page_bits)[(place & ((uint64_t{1} << page_bits) - 1)) >> piece_bits_];
+    if (cell.write != 0 && cell.write != own && is_race(cell.write, now, thread, clocks, order))
+      tell(kind == AccessKind::load ? FindingKind::read_after_write : FindingKind::write_after_write,
+           cell.write,
+           kind == AccessKind::store && !at(cell.write).strong && !now.strong &&
+               stores_what_is_there(w, i, lane, address, place, uint32_t{1} << piece_bits_));
+    if (kind == AccessKind::load) {
+      // One that nothing orders before this one stays: it says more.
+      if (cell.read == 0 || (at(cell.read).strong && !now.strong) ||
+          (cell.read != own && is_ordered(cell.read, now, thread, clocks, order)))
+        cell.read = own;
+      continue;
+    }
+    if (cell.read != 0 && cell.read != own && is_race(cell.read, now, thread, clocks, order))
+      tell(FindingKind::write_after_read, cell.read, false);
+    cell = {own, 0};
+  }
+}
+
+Known &GlobalRaces::place(uint64_t address) {
+  uint64_t word = address / 4;
+  if (auto found = places_.find(word); found != places_.end())
+    return found->second;
+  return places_.size() < most_places ? places_[word] : elsewhere_;
+}
+
+void GlobalRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,
+                         uint32_t bytes, AccessKind kind, Clocks &clocks, OfBlock &block) {
+  if (!reaches_global(*i))
+    return;
+  if (i->space == ptx::Space::generic)
+    for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+      uint32_t lane = first_lane(rest);
+      if (addresses[lane] - w.shared_base < w.shared_bytes ||
+          addresses[lane] - w.local_base < w.local_stride * lanes_per_warp)
+        lanes &= ~(uint32_t{1} << lane);
+    }
+  if (lanes == 0)
+    return;
+  const bool strong = kind == AccessKind::atomic || i->order != 0, of_block = i->order & among_block;
+  const uint32_t first = w.index * lanes_per_warp;
+  const bool orders = strong && !of_block;
+  for (uint32_t rest = orders && kind != AccessKind::store ? lanes : 0; rest; rest &= rest - 1) {
+    uint32_t lane = first_lane(rest);
+    auto found = places_.find(addresses[lane] / 4);
+    if (found != places_.end())
+      block.order.read_strongly(first + lane, found->second);
+    block.order.read_strongly(first + lane, elsewhere_);
+  }
+  const uint32_t *clock = clocks.of_warp(w.index);
+  Access now{};
+  now.block = static_cast<uint32_t>(block.order.block());
+  now.phase = clocks.phase();
+  now.clock = UINT32_MAX;
+  for (uint32_t rest = lanes; rest; rest &= rest - 1)
+    now.clock = std::min(now.clock, clock[first_lane(rest)]);
+  now.instruction = static_cast<uint32_t>(i - w.program->code.data());
+  now.strong = strong;
+  now.of_block = of_block;
+  now.warp = w.index;
+  uint32_t id = note_access(w, i, now, block);
+  for (uint32_t rest = id ? lanes : 0; rest; rest &= rest - 1)
+    look(w, i, first_lane(rest), addresses[first_lane(rest)], bytes, kind, id, clocks, block);
+  for (uint32_t rest = orders && kind != AccessKind::load ? lanes : 0; rest; rest &= rest - 1)
+    block.order.write_strongly(first + first_lane(rest), place(addresses[first_lane(rest)]),
+                               i->order & releases);
+}
+
+} // namespace emulator

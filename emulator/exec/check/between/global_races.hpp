@@ -1,0 +1,80 @@
+// Finds accesses to global memory that nothing orders, of threads of different blocks or warps of one launch:
+// who wrote each piece of it last, and one of those who have read it since.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "exec/check/between/block_order.hpp"
+#include "exec/warp/warp.hpp"
+
+namespace emulator {
+
+// Why the launch is not looked at; empty where it is, or where it has nothing that could be a race.
+std::string why_no_global_races(const Launch &launch);
+// Whether it is looked at: its blocks then run in order, on one thread of the host.
+bool looks_for_global_races(const Launch &launch);
+
+class GlobalRaces {
+public:
+  explicit GlobalRaces(const Launch &launch);
+
+  // What one block has besides.
+  struct OfBlock {
+    BlockOrder order;
+    std::vector<uint32_t> noted; // of each warp and site: its newest access
+  };
+  void prepare(OfBlock &block, Clocks &clocks);
+  void access(Warp &warp, const Instruction *i, uint32_t lanes, const uint64_t *addresses, uint32_t bytes,
+              AccessKind kind, Clocks &clocks, OfBlock &block);
+
+private:
+  // One of a warp, and all like it: of the same instruction, with nothing between them that orders.
+  struct Access {
+    uint32_t block, phase, clock;
+    uint32_t instruction : 30, strong : 1, of_block : 1; // of_block: strong among the block alone
+    uint32_t warp;
+  };
+  // Number of an access times 32, and lane: 0 is none.
+  struct Cell {
+    uint32_t write, read;
+  };
+
+  Access &at(uint32_t id) {
+    return accesses_[id / lanes_per_warp >> chunk_bits]
+                    [id / lanes_per_warp & ((uint32_t{1} << chunk_bits) - 1)];
+  }
+  uint32_t note_access(const Warp &warp, const Instruction *i, const Access &now, OfBlock &block);
+  Cell *cells(uint64_t page);
+  // Whether what has been is ordered before `now`, of another lane than its own.
+  bool is_ordered(uint32_t before, const Access &now, uint32_t thread, const Clocks &clocks,
+                  const BlockOrder &order);
+  bool is_race(uint32_t before, const Access &now, uint32_t thread, const Clocks &clocks,
+               const BlockOrder &order);
+  void look(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes,
+            AccessKind kind, uint32_t id, const Clocks &clocks, const OfBlock &block);
+  void report(Warp &warp, FindingKind kind, uint32_t before, const Access &now, uint32_t thread,
+              uint64_t address, uint32_t bytes, bool same_value);
+  Known &place(uint64_t address);
+
+  static constexpr uint32_t chunk_bits = 14, page_bits = 12;
+  static constexpr size_t most_places = 1 << 16, cached_pages = 256;
+  static constexpr uint32_t most_accesses = (1u << 27) - 1;
+  const Launch &launch_;
+  uint32_t piece_bits_ = 2;
+  bool only_between_blocks_ = false; // what orders the threads of one block is not known
+  uint32_t count_ = 1;
+  std::vector<std::unique_ptr<Access[]>> accesses_;
+  std::unordered_map<uint64_t, std::unique_ptr<Cell[]>> pages_;
+  struct CachedPage {
+    uint64_t page = UINT64_MAX;
+    Cell *cells = nullptr;
+  };
+  CachedPage cache_[cached_pages];
+  std::unordered_map<uint64_t, Known> places_; // words that strong writes went to
+  Known elsewhere_;                            // and all those beyond the most that are kept apart
+};
+
+} // namespace emulator
