@@ -371,40 +371,24 @@ END:
   --- ld.global.u32 %r1, [%g];  // then
   +++ ld.relaxed.gpu.global.u32 %r1, [%g];
 """),
+    Pair("guess_for_cas", """
+  @!%z bra END;
+  ld.global.u32 %r1, [%g];  // then
+AGAIN:
+  mov.u32 %r3, %r1;
+  add.u32 %r2, %r3, 1;
+  --- st.global.u32 [%g], %r2;  // first
+  +++ atom.global.cas.b32 %r1, [%g], %r3, %r2;
+  setp.ne.u32 %p1, %r1, %r3;
+  @%p1 bra AGAIN;
+END:
+"""),
     Pair("wide_atomic", """
   @!%z bra END;
   mov.u64 %rd1, 7; mov.b128 %q0, {%rd1, %rd1};
   atom.global.exch.b128 %q1, [%g], %q0;  // first
   --- ld.global.u32 %r1, [%g];  // then
   +++ ld.relaxed.gpu.global.u32 %r1, [%g];
-END:
-"""),
-    Pair("warps_of_one_block", """
-  xor.b32 %r1, %t, 33; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd2, %rd2, %d;
-  st.global.u32 [%o], %t;  // first
-  +++ bar.sync 0;
-  ld.global.u32 %r2, [%rd2];  // then
-"""),
-    Pair("overwritten_in_one_block", """
-  xor.b32 %r1, %t, 33; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd2, %rd2, %d;
-  ld.global.u32 %r2, [%rd2];  // first
-  +++ bar.sync 0;
-  st.global.u32 [%o], %t;  // then
-""", _WR),
-    Pair("flag_between_warps", """
-  shr.u32 %r1, %t, 5; and.b32 %r2, %t, 31; setp.ne.u32 %p1, %r2, 0; setp.eq.u32 %p2, %r1, 0; mov.u32 %r3, 1;
-  @%p1 bra END;
-  @%p2 bra SENDER;
-RECEIVER:
-  ld.acquire.cta.global.u32 %r2, [%d+16384];
-  setp.eq.u32 %p3, %r2, 0;
-  @%p3 bra RECEIVER;
-  ld.global.u32 %r4, [%d];  // then
-  bra END;
-SENDER:
-  st.global.u32 [%d], %r3;  // first
-  --- st.relaxed.cta.global.u32 [%d+16384], %r3;
-  +++ st.release.cta.global.u32 [%d+16384], %r3;
 END:
 """),
 ]  # fmt: skip

@@ -58,6 +58,21 @@ ret;
     launches="""for x in (0, -1, -1):
     do(driver.cuLaunchKernel(k, 2, 1, 1, 64, 1, 1, 0, 0, ((x,), (ctypes.c_float,)), 0))""",
 )
+# Each block counts in one word, without an atomic operation.
+COUNTS = PROGRAM.format(
+    text=""".visible .entry k(.param .u64 to)
+{
+.reg .b32 %r<4>; .reg .b64 %rd1;
+ld.param.u64 %rd1, [to];
+ld.global.u32 %r1, [%rd1+64]; add.u32 %r1, %r1, 1;
+st.global.u32 [%rd1+64], %r1;
+ret;
+}
+""",
+    launches="""at = do(driver.cuMemAlloc(4096))
+do(driver.cuMemsetD8(at, 0, 4096))
+do(driver.cuLaunchKernel(k, 3, 1, 1, 1, 1, 1, 0, 0, ((int(at),), (ctypes.c_void_p,)), 0))""",
+)
 
 pytestmark = pytest.mark.skipif(
     os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator",
@@ -174,3 +189,20 @@ def test_a_launch_that_ends_in_an_error_is_a_finding(replay, kind, status):
     assert "in kernel fault, PTX line" in failed["message"]
     text = replay("check-memory", "x.rsnap", status=ExitCode.GATE_FAILED).stdout
     assert f"{status.replace('_', ' ')}: the launch ended here" in text
+
+
+def test_a_race_between_blocks_names_the_memory_as_ls_does(replay, tmp_path):
+    (tmp_path / "counts.py").write_text(COUNTS)
+    replay.capture("--kernel", "k", application=[sys.executable, "counts.py"])
+    [memory] = json.loads(replay("ls", "x.rsnap", "memory", "--json").stdout)["memory"]
+    done = replay("check-memory", "x.rsnap", status=ExitCode.GATE_FAILED)
+    assert (
+        "race: a read of what another thread wrote, of different blocks, which nothing orders, 2 times"
+        in done.stdout
+    )
+    assert f"4 bytes of global memory at memory {memory['id']} + 64" in done.stdout
+    assert "first   PTX line 9, block (0,0,0), thread (0,0,0)" in done.stdout
+    finding = json.loads(replay("check-memory", "x.rsnap", "--json", status=ExitCode.GATE_FAILED).stdout)[
+        "findings"
+    ][0]
+    assert (finding["range"], finding["offset"]) == (memory["id"], 64)

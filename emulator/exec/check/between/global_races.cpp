@@ -1,7 +1,7 @@
 #include "exec/check/between/global_races.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <unordered_set>
 
 #include "exec/check/findings.hpp"
 #include "exec/check/stored.hpp"
@@ -18,6 +18,27 @@ bool writes_global(const Program &program) {
   return std::any_of(program.code.begin(), program.code.end(), [](const Instruction &i) {
     return reaches_global(i) && ((i.element_bytes != 0 && i.lane_bytes != 0) || (i.order & is_strong));
   });
+}
+
+// Of each instruction, whether it is a load of what is only compared by an atomic `cas`: a guess, which that
+// corrects where others have changed the word in between.
+std::vector<bool> find_guesses(const Program &program) {
+  std::unordered_set<uint32_t> compared; // rows
+  for (const Instruction &i : program.code)
+    if ((i.order & is_strong) && i.b != no_offset && i.c != no_offset)
+      compared.insert(i.b);
+  std::vector<bool> found(program.code.size(), false);
+  for (size_t before = 0; before != compared.size();) {
+    before = compared.size();
+    for (const Instruction &i : program.code)
+      if (compared.count(i.destination) && i.element_bytes == 0 && i.a != no_offset && i.b == no_offset)
+        compared.insert(i.a); // moved
+  }
+  for (size_t k = 0; k < program.code.size(); ++k) {
+    const Instruction &i = program.code[k];
+    found[k] = i.element_bytes != 0 && i.order == 0 && i.lane_bytes == 0 && compared.count(i.destination);
+  }
+  return found;
 }
 
 } // namespace
@@ -39,7 +60,7 @@ bool looks_for_global_races(const Launch &launch) {
 
 GlobalRaces::GlobalRaces(const Launch &launch)
     : launch_(launch), piece_bits_(smallest_access_bits(*launch.program, ptx::Space::global)),
-      only_between_blocks_(!launch.program->asynchronous.empty()) {}
+      is_guess_(find_guesses(*launch.program)) {}
 
 void GlobalRaces::prepare(OfBlock &block, Clocks &clocks) {
   block.order.prepare(launch_.threads_per_block, clocks);
@@ -74,22 +95,18 @@ uint32_t GlobalRaces::note_access(const Warp &w, const Instruction *i, const Acc
   return noted * lanes_per_warp;
 }
 
-inline bool GlobalRaces::is_ordered(uint32_t before, const Access &now, uint32_t thread, const Clocks &clocks,
+inline bool GlobalRaces::is_ordered(uint32_t before, const Access &now, uint32_t thread,
                                     const BlockOrder &order) {
   const Access &then = at(before);
-  uint32_t of_thread = then.warp * lanes_per_warp + before % lanes_per_warp;
-  if (then.block == now.block && (then.warp == now.warp || then.phase != now.phase || only_between_blocks_ ||
-                                  clocks.knows(thread, {then.phase, then.clock, of_thread})))
-    return true;
-  return order.knows(then.block, then.phase, then.clock, of_thread, thread);
+  return then.block == now.block || order.knows(then.block, then.phase, then.clock,
+                                                then.warp * lanes_per_warp + before % lanes_per_warp, thread);
 }
 
-inline bool GlobalRaces::is_race(uint32_t before, const Access &now, uint32_t thread, const Clocks &clocks,
+inline bool GlobalRaces::is_race(uint32_t before, const Access &now, uint32_t thread,
                                  const BlockOrder &order) {
   const Access &then = at(before);
-  bool see_each_other =
-      then.strong && now.strong && (then.block == now.block || (!then.of_block && !now.of_block));
-  return !see_each_other && !is_ordered(before, now, thread, clocks, order);
+  bool see_each_other = then.strong && now.strong && !then.of_block && !now.of_block;
+  return !see_each_other && !is_ordered(before, now, thread, order);
 }
 
 void GlobalRaces::report(Warp &w, FindingKind kind, uint32_t before, const Access &now, uint32_t thread,
@@ -102,10 +119,9 @@ void GlobalRaces::report(Warp &w, FindingKind kind, uint32_t before, const Acces
 }
 
 void GlobalRaces::look(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes,
-                       AccessKind kind, uint32_t id, const Clocks &clocks, const OfBlock &block) {
+                       AccessKind kind, uint32_t id, const BlockOrder &order) {
   const Access &now = at(id);
   const uint32_t thread = w.index * lanes_per_warp + lane, own = id + lane;
-  const BlockOrder &order = block.order;
   bool told = false; // once for each access of a thread
   auto tell = [&](FindingKind what, uint32_t before, bool same) {
     if (!told)
@@ -116,7 +132,7 @@ void GlobalRaces::look(Warp &w, const Instruction *i, uint32_t lane, uint64_t ad
   for (uint64_t piece = address >> piece_bits_; piece < end; ++piece) {
     uint64_t place = piece << piece_bits_;
     Cell &cell = cells(place >> page_bits)[(place & ((uint64_t{1} << page_bits) - 1)) >> piece_bits_];
-    if (cell.write != 0 && cell.write != own && is_race(cell.write, now, thread, clocks, order))
+    if (cell.write != 0 && cell.write != own && is_race(cell.write, now, thread, order))
       tell(kind == AccessKind::load ? FindingKind::read_after_write : FindingKind::write_after_write,
            cell.write,
            kind == AccessKind::store && !at(cell.write).strong && !now.strong &&
@@ -124,11 +140,11 @@ void GlobalRaces::look(Warp &w, const Instruction *i, uint32_t lane, uint64_t ad
     if (kind == AccessKind::load) {
       // One that nothing orders before this one stays: it says more.
       if (cell.read == 0 || (at(cell.read).strong && !now.strong) ||
-          (cell.read != own && is_ordered(cell.read, now, thread, clocks, order)))
+          (cell.read != own && is_ordered(cell.read, now, thread, order)))
         cell.read = own;
       continue;
     }
-    if (cell.read != 0 && cell.read != own && is_race(cell.read, now, thread, clocks, order))
+    if (cell.read != 0 && cell.read != own && is_race(cell.read, now, thread, order))
       tell(FindingKind::write_after_read, cell.read, false);
     cell = {own, 0};
   }
@@ -172,12 +188,12 @@ void GlobalRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
   for (uint32_t rest = lanes; rest; rest &= rest - 1)
     now.clock = std::min(now.clock, clock[first_lane(rest)]);
   now.instruction = static_cast<uint32_t>(i - w.program->code.data());
-  now.strong = strong;
+  now.strong = strong || is_guess_[now.instruction];
   now.of_block = of_block;
   now.warp = w.index;
   uint32_t id = note_access(w, i, now, block);
   for (uint32_t rest = id ? lanes : 0; rest; rest &= rest - 1)
-    look(w, i, first_lane(rest), addresses[first_lane(rest)], bytes, kind, id, clocks, block);
+    look(w, i, first_lane(rest), addresses[first_lane(rest)], bytes, kind, id, block.order);
   for (uint32_t rest = orders && kind != AccessKind::load ? lanes : 0; rest; rest &= rest - 1)
     block.order.write_strongly(first + first_lane(rest), place(addresses[first_lane(rest)]),
                                i->order & releases);

@@ -1,5 +1,5 @@
-// Finds accesses to global memory that nothing orders, of threads of different blocks or warps of one launch:
-// who wrote each piece of it last, and one of those who have read it since.
+// Finds accesses to global memory that nothing orders, of threads of different blocks of one launch: who
+// wrote each piece of it last, and one of those who have read it since.
 #pragma once
 
 #include <memory>
@@ -48,13 +48,11 @@ private:
   }
   uint32_t note_access(const Warp &warp, const Instruction *i, const Access &now, OfBlock &block);
   Cell *cells(uint64_t page);
-  // Whether what has been is ordered before `now`, of another lane than its own.
-  bool is_ordered(uint32_t before, const Access &now, uint32_t thread, const Clocks &clocks,
-                  const BlockOrder &order);
-  bool is_race(uint32_t before, const Access &now, uint32_t thread, const Clocks &clocks,
-               const BlockOrder &order);
+  // Whether what has been is ordered before `now`, or is of its block.
+  bool is_ordered(uint32_t before, const Access &now, uint32_t thread, const BlockOrder &order);
+  bool is_race(uint32_t before, const Access &now, uint32_t thread, const BlockOrder &order);
   void look(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes,
-            AccessKind kind, uint32_t id, const Clocks &clocks, const OfBlock &block);
+            AccessKind kind, uint32_t id, const BlockOrder &order);
   void report(Warp &warp, FindingKind kind, uint32_t before, const Access &now, uint32_t thread,
               uint64_t address, uint32_t bytes, bool same_value);
   Known &place(uint64_t address);
@@ -64,7 +62,7 @@ private:
   static constexpr uint32_t most_accesses = (1u << 27) - 1;
   const Launch &launch_;
   uint32_t piece_bits_ = 2;
-  bool only_between_blocks_ = false; // what orders the threads of one block is not known
+  std::vector<bool> is_guess_; // of each instruction: a weak load that counts as strong
   uint32_t count_ = 1;
   std::vector<std::unique_ptr<Access[]>> accesses_;
   std::unordered_map<uint64_t, std::unique_ptr<Cell[]>> pages_;

@@ -9,7 +9,7 @@ struct Results {
   long long least_wide;
 };
 
-__global__ void run(Results *r, unsigned *tickets, int count) {
+__global__ void run(Results *r, unsigned *tickets, int *of_blocks, int count) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count)
     return;
@@ -26,7 +26,7 @@ __global__ void run(Results *r, unsigned *tickets, int count) {
   atomicAdd(&r->add_wide, 0x100000000ull + i), atomicMax(&r->most_wide, (unsigned long long)i << 33);
   atomicMin(&r->least_wide, -(long long)i * 0x200000000ll), atomicOr(&r->any_wide, 1ull << (i % 61));
   atomicCAS(&r->swapped_wide, (unsigned long long)i, (unsigned long long)i + 1);
-  atomicAdd_system(&r->add, 1), atomicAdd_block(&r->sub, 1);
+  atomicAdd_system(&r->add, 1), atomicAdd_block(&of_blocks[blockIdx.x], 1);
 }
 
 __global__ void shared(int *out) {
@@ -48,12 +48,14 @@ int main() {
   r.all = ~0u, r.down = 1000, r.least = 1 << 30, r.most = -(1 << 30), r.swapped = 1;
   Results e = r;
   Buffer<Results> device(std::vector<Results>{r});
+  const int blocks = (count + 127) / 128;
   Buffer<unsigned> tickets(count);
-  run<<<(count + 127) / 128, 128>>>(device, tickets, count);
+  Buffer<int> of_blocks(std::vector<int>(blocks, 0));
+  run<<<blocks, 128>>>(device, tickets, of_blocks, count);
   Results got = device.host()[0];
   for (int i = 0; i < count; i++) {
     int v = (i * 7919) % 10007 - 5000;
-    e.add += v + 1, e.sub += 1 - v;
+    e.add += v + 1, e.sub -= v;
     e.least = std::min(e.least, v), e.most = std::max(e.most, v),
     e.most_unsigned = std::max(e.most_unsigned, (unsigned)v);
     e.all &= ~(1u << (i % 13)), e.any |= 1u << (i % 29), e.odd ^= (unsigned)i;
@@ -67,6 +69,9 @@ int main() {
   REQUIRE(got.swapped_wide >= 1 && got.swapped_wide <= (unsigned)count); // depends on the order of threads
   e.swapped_wide = got.swapped_wide;
   equal("results", &got, &e, 1);
+  std::vector<int> counted(blocks, 128);
+  counted.back() = count - 128 * (blocks - 1);
+  equal("of_blocks", of_blocks.host(), counted);
   std::vector<int> seen(100);
   for (unsigned ticket : tickets.host())
     seen.at(ticket)++;
