@@ -131,7 +131,8 @@ def check(
         begin_s = time.monotonic()
         result = run_check(
             corpus, folder_of(baseline) if baseline else None, config=config, variant=variant, driver=driver,
-            history=history, budget_s=budget_s, state=state, timeout_s=seconds(timeout, "--timeout"), trust=trust, quick=quick, command=reproduction(),
+            history=history, budget_s=budget_s, state=state,
+            timeout_s=seconds(timeout, "--timeout"), trust=trust, quick=quick, command=reproduction(),
             progress=line.show,
         )  # fmt: skip
         if search is not None:
