@@ -131,6 +131,7 @@ def parse_selection(
     source: str | None = None,
     when: str | None = None,
     ring: str | None = None,
+    ring_bandwidth: str | None = None,
     maximum_snapshots: int | None = None,
     interval: str | None = None,
 ) -> Selection:
@@ -141,7 +142,7 @@ def parse_selection(
     """
     watching = None
     if when is not None:
-        watching = parse_watching(when, ring, maximum_snapshots, interval)
+        watching = parse_watching(when, ring, maximum_snapshots, interval, ring_bandwidth)
         if everything or launch is not None or each or maximum_launches is not None:
             raise UsageError(
                 "--when chooses the launches", next="leave out --launch, --each, --all and --max-launches"
