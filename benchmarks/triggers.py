@@ -142,9 +142,7 @@ def main() -> int:
         figures.append(Figure("slower, us a launch", found["slower"] / 1000, 1.0))
         kept = 1 - max(found["slower"], 0) * LAUNCHES_A_SECOND / 1e9
         figures.append(Figure("slower, rate kept at 20,000/s", kept, 0.95, at_most=False))
-        figures.append(
-            Figure("error with a ring, us a launch, no contents", found["error"] / 1000, 50.0)
-        )
+        figures.append(Figure("error with a ring, us a launch, no contents", found["error"] / 1000, 50.0))
     if options.programs:
         share = 1 - sum(failures.values()) / options.programs
         figures.append(Figure(f"right launch, of {options.programs} programs", share, 0.99, at_most=False))

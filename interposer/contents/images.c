@@ -10,7 +10,7 @@
 // - None of them is allowed in a stream that is captured, or beside a capture in the legacy stream: no image
 //   is made while any capture is under way.
 //
-// Not yet seen on a GPU.
+// Not yet seen on a GPU (GT-COPIES-BEFORE-A-FAULT).
 #include "contents/images.h"
 
 #include "base/handles.h"

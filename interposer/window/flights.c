@@ -54,7 +54,7 @@ struct flight {
 // One thread at a time. Not a mutex: calls of the driver are made under it, so nobody waits without end.
 static ZERO_IN_CHILD atomic_bool taken;
 static ZERO_IN_CHILD struct flight *flights;
-static ZERO_IN_CHILD uint64_t last_flight;
+static ZERO_IN_CHILD uint64_t last_flight, first_under_way; // all before it have ended
 static ZERO_IN_CHILD struct stream_name last_stream;
 static ZERO_IN_CHILD bool other_work; // that is not watched, or of other streams: beginnings are told, too
 static ZERO_IN_CHILD uint64_t allowance, allowed_at_ns; // of --ring-bandwidth
@@ -134,10 +134,14 @@ static bool has_place(const struct flight *flight) {
     end = position_for(end, flight->images[n].range.bytes) + flight->images[n].range.bytes;
   if (end - next_image() > image_room())
     return false;
-  for (uint64_t number = last_flight; other_work && number >= first_flight() && number > 0; number--) {
+  while (first_under_way <= last_flight &&
+         (first_under_way < first_flight() || has_ended(flight_of(first_under_way))))
+    first_under_way++;
+  for (uint64_t number = first_under_way; number <= last_flight; number++) {
     const struct flight *other = flight_of(number);
-    if (other->images_count > 0 && other->images[0].position + image_room() < end &&
-        !same_stream(other->stream, flight->stream) && !has_ended(other))
+    if (other->images_count > 0 && other->images[0].position + image_room() >= end)
+      break; // and so do all that came after it
+    if (!same_stream(other->stream, flight->stream) && !has_ended(other))
       return false;
   }
   return true;
@@ -261,7 +265,7 @@ void forget_flights(uint64_t context) {
   images_end(context);
   if (!images_are_there()) {
     memset(flights, 0, FLIGHTS * sizeof *flights);
-    last_flight = 0;
+    last_flight = first_under_way = 0;
   }
   give_lock();
 }

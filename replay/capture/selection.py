@@ -148,8 +148,10 @@ def parse_selection(
                 "--when chooses the launches", next="leave out --launch, --each, --all and --max-launches"
             )
         each = True
-    elif ring is not None or maximum_snapshots is not None or interval is not None:
-        raise UsageError("--ring, --max-snapshots and --every belong to --when", next="add --when error")
+    elif any(given is not None for given in (ring, ring_bandwidth, maximum_snapshots, interval)):
+        raise UsageError(
+            "--ring, --ring-bandwidth, --max-snapshots and --every belong to --when", next="add --when error"
+        )
     if source is not None:
         source = _parse_source(source)
         if everything:

@@ -21,8 +21,8 @@ _SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}
 class Watching:
     """What is watched for. triggers: name -> number, as the shim takes it (0 for none). ring: launches that are held
     until it is known whether they went wrong, 0: none. ring_bytes: contents of one of them at most, 0 for no limit.
-    ring_bandwidth: bytes a second that are copied for launches that are not waited for, 0 for no limit. every_ns: from one
-    snapshot to the next."""
+    every_ns: from one snapshot to the next. ring_bandwidth: bytes a second that are copied for launches that are not
+    waited for, 0 for no limit. keeps_launch_itself: the ring was asked for, also where no trigger needs it."""
 
     triggers: dict[str, int]
     typed: str
@@ -94,8 +94,6 @@ def parse_watching(
     given += f" --every {every}" if every else ""
     bandwidth = parse_size(ring_bandwidth, "--ring-bandwidth") if ring_bandwidth is not None else 0
     given += f" --ring-bandwidth {ring_bandwidth}" if ring_bandwidth else ""
-    if ring_bandwidth is not None and bandwidth == 0:
-        raise UsageError("nothing could be copied", where="--ring-bandwidth", next="give for example 2G")
     watching = Watching(
         triggers, given, launches, ring_bytes, maximum_snapshots or 1, every_ns, bandwidth, ring is not None
     )
