@@ -62,14 +62,29 @@ void SharedRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
   now.instruction = static_cast<uint32_t>(i - w.program->code.data());
   now.strong = kind == AccessKind::atomic || i->order != 0;
   const uint32_t *clock = clocks_->of_warp(w.index);
-  now.at.phase = clocks_->phase();
+  const uint32_t phase = now.at.phase = clocks_->phase();
+  const bool reads_one_piece = kind == AccessKind::load && bytes <= uint32_t{1} << piece_bits_;
+  uint64_t last = UINT64_MAX; // where lanes before this one read, whom nothing has written in this phase
+  uint32_t readers = 0;
   for (; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     uint64_t offset = addresses[lane] - base_;
     if (offset >= bytes_)
       continue;
+    // Of the lanes of a warp no more than two are kept.
+    if (offset == last && readers >= 2)
+      continue;
     now.at.thread = w.index * lanes_per_warp + lane;
     now.at.clock = clock[lane];
+    if (reads_one_piece) {
+      Piece &piece = pieces_[offset >> piece_bits_];
+      if (piece.write.at.phase != phase && piece.strong_write.at.phase != phase) {
+        readers = offset == last ? readers + 1 : 1;
+        last = offset;
+        read(piece, now);
+        continue;
+      }
+    }
     uint64_t end = (std::min(offset + bytes, bytes_) + (uint64_t{1} << piece_bits_) - 1) >> piece_bits_;
     bool told = false; // once for each access of a thread
     for (uint64_t p = offset >> piece_bits_; p < end; ++p) {

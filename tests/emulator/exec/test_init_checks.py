@@ -436,7 +436,9 @@ def test_findings_do_not_depend_on_threads_of_the_host(fresh: Fresh, tmp_path: P
 def test_all_checks_look_at_one_launch(fresh: Fresh, tmp_path: Path) -> None:
     names = ["shared_output_fault", "sum_that_begins_nowhere_fault", "shuffle_fault"]
     launches = checked(fresh, tmp_path, script(names), checks="init,race,sync,numbers")
-    assert [len(launches[name]["findings"]) for name in names] == [1, 1, 1]
+    # That both blocks store the same output is no fault.
+    faults = [[item for item in launches[name]["findings"] if not item["same_value"]] for name in names]
+    assert [len(found) for found in faults] == [1, 1, 1]
 
 
 def test_results_are_what_they_are_without_the_check(fresh: Fresh) -> None:
