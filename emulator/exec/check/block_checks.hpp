@@ -22,6 +22,13 @@ public:
               AccessKind kind);
   void fence(const Warp &warp, bool among_block);
   void warp_barrier(const Warp &warp, uint32_t lanes);
+  // A whole warp executes setmaxnreg; what it asks for is i->immediate.
+  void set_registers(const Warp &warp, const Instruction *i) {
+    if (looks_at_lanes_)
+      set_registers_[warp.index].push_back(i);
+  }
+  // All threads of the block have ended.
+  void end(const std::vector<Warp> &warps);
   // The active lanes arrive at barrier `id`, and do not wait there.
   void arrive(const Warp &warp, uint32_t id) {
     if (follows_order_)
@@ -44,6 +51,7 @@ private:
   GlobalRaces *between_ = nullptr; // of the launch; nullptr: not looked for
   GlobalRaces::OfBlock global_;
   std::unique_ptr<BlockShadow> shadow_;
+  std::vector<std::vector<const Instruction *>> set_registers_; // of each warp, in its order
 };
 
 // What these checks leave out of a launch.
