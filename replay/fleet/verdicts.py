@@ -283,7 +283,7 @@ def _notes(night: Night, cases: Sequence[FleetCase]) -> list[str]:
         notes.append(MODELLED)
     alone = [case for case in cases if case.verdict in WORTH_CONFIRMING and not case.confirmed_by]
     if night.plan.confirm and alone:
-        text = "only one device looked at " + some([case.kernel for case in alone], 3)
+        text = "only one device looked at " + some(list(dict.fromkeys(case.kernel for case in alone)), 3)
         notes.append(f"{text}: what repeats on the same device may be its own")
     return notes
 

@@ -235,7 +235,7 @@ class Worker:
                 if after.reason:
                     self._night.give_back(taken)
                     return after
-                self._night.fail(taken, self._who, str(error) or type(error).__name__, now_utc())
+                self._night.fail(taken, self._who, _said(error), now_utc())
                 return after
             except ReplayError as error:
                 row = _impossible(unit, "UNSUPPORTED" if isinstance(error, EngineError) else "FAILED", error)
@@ -268,6 +268,11 @@ class Worker:
         finally:
             with suppress(FileError):
                 self._claims.let_go(taken.number)
+
+
+def _said(error: Exception) -> str:
+    """Without what to do next: options of a command that nobody typed."""
+    return (error.what if isinstance(error, ReplayError) else str(error)) or type(error).__name__
 
 
 def _impossible(unit: FleetUnit, verdict: str, error: ReplayError) -> ComparedRow:

@@ -1,8 +1,10 @@
 """Kubernetes: a job of one pod for each worker, in the namespace of the current context.
 
 A kind's `kubernetes` table has `image` (with replay in it), `claim` (a volume that every node can write, which is
-mounted at `mount` and holds corpus and results), and `resources`, `node_selector` and `namespace` as Kubernetes has
-them. The pod is never started again by Kubernetes: the folder of the night knows which nodes to leave out.
+mounted at `mount` and holds corpus and results; results at a URL need none, where the image has the corpus), `secret`
+(the name of one whose entries are environment variables of the pod: what a bucket asks for), and `resources`,
+`node_selector` and `namespace` as Kubernetes has them. The pod is never started again by Kubernetes: the folder of the
+night knows which nodes to leave out.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from replay.errors import EngineError, UsageError
 from replay.fleet.engines import Running, worker_words
 from replay.fleet.matrix import Kind
 from replay.fleet.night import Night
+from replay.store.urls import is_url
 
-_KNOWN = {"image", "claim", "mount", "resources", "node_selector", "namespace"}
+_KNOWN = {"image", "claim", "mount", "resources", "node_selector", "namespace", "secret"}
 _GONE = 404
 
 
@@ -73,7 +76,8 @@ def job_of(night: Night, kind: Kind, slot: int, name: str) -> dict[str, Any]:
         raise UsageError(
             f"kubernetes has {unknown[0]!r}; known are {', '.join(sorted(_KNOWN))}", where=kind.name
         )
-    for key in ("image", "claim", "mount"):
+    needs_volume = bool({"claim", "mount"} & set(settings)) or not is_url(night.address)
+    for key in ("image", "claim", "mount") if needs_volume else ("image",):
         if not isinstance(settings.get(key), str):
             raise UsageError(f"kubernetes names no {key}", where=kind.name, next="docs/fleet.md shows one")
     command = ["replay", *worker_words(night, kind, slot), "--node", "$(NODE)"]
@@ -81,12 +85,15 @@ def job_of(night: Night, kind: Kind, slot: int, name: str) -> dict[str, Any]:
         "name": "replay", "image": settings["image"], "command": command,
         "env": [{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
         "resources": settings.get("resources", {}),
-        "volumeMounts": [{"name": "fleet", "mountPath": settings["mount"]}],
     }  # fmt: skip
-    pod = {
+    pod: dict[str, Any] = {
         "restartPolicy": "Never", "containers": [container], "nodeSelector": settings.get("node_selector", {}),
-        "volumes": [{"name": "fleet", "persistentVolumeClaim": {"claimName": settings["claim"]}}],
     }  # fmt: skip
+    if needs_volume:
+        container["volumeMounts"] = [{"name": "fleet", "mountPath": settings["mount"]}]
+        pod["volumes"] = [{"name": "fleet", "persistentVolumeClaim": {"claimName": settings["claim"]}}]
+    if "secret" in settings:
+        container["envFrom"] = [{"secretRef": {"name": str(settings["secret"])}}]
     return {
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "labels": {"app": "replay-fleet"}},
         "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": {"app": "replay-fleet"}}, "spec": pod}},

@@ -6,9 +6,11 @@ import types
 
 import pytest
 
-from replay.errors import EngineError, UsageError
-from replay.fleet.coordinator import MOST_RESTARTS, coordinate
+from replay.errors import EngineError, FileError, UsageError
+from replay.fleet import coordinator
+from replay.fleet.coordinator import MOST_RESTARTS, MOST_SILENT, coordinate
 from replay.fleet.engines import engine
+from replay.fleet.night import begin_night
 
 from .night_factory import MATRIX, night_of, run
 
@@ -61,6 +63,28 @@ def test_slurm_needs_its_commands(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(EngineError, match="no srun"):
         engine("slurm")
+
+
+@pytest.mark.parametrize("silent", [MOST_SILENT, MOST_SILENT + 1])
+def test_results_that_do_not_answer_for_a_moment_end_no_night(tmp_path, monkeypatch, silent):
+    night = night_of(tmp_path, 1)
+    answers, real = [None] * 2 + [FileError("no answer", where="s3://b")] * silent, coordinator.standing
+
+    def standing(night):
+        if answers and (answer := answers.pop(0)) is not None:
+            raise answer
+        return real(night)
+
+    monkeypatch.setattr(coordinator, "standing", standing)
+    workers = Workers(night, [""])
+    running = types.SimpleNamespace(ended=lambda: None if answers else "", stop=lambda: None)
+    workers.start = lambda *asked: running
+    if silent > MOST_SILENT:
+        with pytest.raises(FileError, match="no answer"):
+            coordinate(night, workers, sleep=lambda s: None)
+    else:
+        assert coordinate(night, workers, sleep=lambda s: None) == ["s3://b: no answer"]
+    assert workers.is_closed
 
 
 class Batch:
@@ -117,6 +141,23 @@ def test_a_job_of_kubernetes_is_one_pod_that_is_not_started_again(tmp_path):
     assert batch.deleted == [body["metadata"]["name"]]
     client = kubernetes.client.ApiClient()  # takes the fields for those of a job
     assert client.sanitize_for_serialization(body) == body
+
+
+def test_with_results_at_a_url_a_pod_needs_no_volume(tmp_path, monkeypatch):
+    pytest.importorskip("kubernetes")
+    pytest.importorskip("fsspec")
+    from replay.fleet.engines.k8s import job_of
+    from replay.fleet.sharing.mirror import Mirror
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    planned, kind = kind_of(tmp_path, 'kubernetes = { image = "x", secret = "bucket" }\n')
+    place = Mirror(f"file://{tmp_path}/shared")
+    night = begin_night(place.folder / "night", planned.plan, planned.folder / "matrix.toml", place)
+    pod = job_of(night, kind, 0, "j")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["command"][:4] == ["replay", "fleet", "work", f"file://{tmp_path}/shared/night"]
+    assert container["envFrom"] == [{"secretRef": {"name": "bucket"}}]
+    assert "volumes" not in pod
 
 
 def test_what_kubernetes_is_not_told_is_named(tmp_path):
