@@ -86,15 +86,17 @@ def scaled_cases() -> Iterator[Case]:
 
 
 def more_of(product: Product, extras: Extras, *, in_registers: bool) -> tuple[str, int]:
-    """What the instruction has after C, and the words of each lane for it."""
+    """What the instruction has after C, and the words of each lane for it. In registers: and one in braces, as CUTLASS
+    writes it."""
     text, words = "", 0
     if product.sparse:
-        text, words = f", %e0, {extras.selector}", 1
+        metadata = "{%e0}" if in_registers else "%e0"
+        text, words = f", {metadata}, {extras.selector}", 1
     if extras.scale:
         places = [str(n) for n in (extras.byte_a, extras.thread_a, extras.byte_b, extras.thread_b)]
         factors = [f"%e{words}", f"%e{words + 1}"]
         words += 2
-        if in_registers:  # and in braces, as CUTLASS writes them
+        if in_registers:
             places = [f"%h{n}" for n in range(4)]
             factors = [f"{{{factor}}}" for factor in factors]
             words += 4

@@ -103,6 +103,15 @@ S32_128x8 = 8 << 24 | 1 << 17 | 2 << 4
             "with types that this kind of tcgen05.mma does not",
         ),
         (
+            ALLOC.format(32)
+            + "ld.shared.u32 %r2, [%r1]; mov.u32 %r5, tile; mbarrier.init.shared::cta.b64 [%r5], 32;"
+            + PRODUCT.format(F16_128x8).replace("%rd8", "[%r2+25]", 1)
+            + "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];"
+            "wait: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r5], 0; @!%p3 bra wait;",
+            700,
+            "columns 25 to 32, which are not allocated",
+        ),
+        (
             "mov.u64 %rd8, 0x400000003fff;" + PRODUCT.format(F16_128x8),
             700,
             "a matrix descriptor that reaches 262144 bytes into shared memory",

@@ -35,20 +35,22 @@ void Lowering::emit_product(const MatrixForm &form, const char *name) {
   add(operand(1), form.a, form.shared_a);
   add(operand(2), form.b, form.shared_b);
   add(operand(form.of_warpgroup ? 0 : 3), form.c, false);
+  // ptxas takes one register in braces, which CUTLASS writes.
+  auto word = [&](const Operand &one) {
+    return source(one.kind == Kind::vector && one.count == 1 ? element(one, 0) : one, Type::b32);
+  };
   size_t next = form.of_warpgroup ? 3 : 4;
   if (form.of_warpgroup)
     rows.push_back(source(operand(form.sparse ? next + 2 : next), Type::pred));
   if (form.sparse) {
-    rows.push_back(source(operand(next), Type::b32));
+    rows.push_back(word(operand(next)));
     next += 2;
   }
   for (; form.scale != MatrixScale::none && next < operand_count(); next += 2) {
     const Operand &places = operand(next + 1);
     if (places.kind != Kind::vector || places.count != 2)
       unsupported("without a byte and a thread of its factors");
-    const Operand &factors = operand(next);
-    bool in_braces = factors.kind == Kind::vector && factors.count == 1;
-    rows.push_back(source(in_braces ? element(factors, 0) : factors, Type::b32));
+    rows.push_back(word(operand(next)));
     rows.push_back(source(element(places, 0), Type::u16));
     rows.push_back(source(element(places, 1), Type::u16));
   }
