@@ -9,7 +9,10 @@ struct watched {
   uint32_t triggers; // WHEN_...; 0: nothing is watched for
   uint64_t ring; // launches that are kept until it is known whether they went wrong; 0: the next are recorded
   uint64_t hang_ns, time_ns, every_ns, max_snapshots;
-  uint64_t slower; // in thousandths of the median
+  bool in_stream;          // before-images are copied in stream order, and the host does not wait
+  uint64_t ring_room;      // bytes for them, 0: as usual
+  uint64_t ring_bandwidth; // bytes of them in a second, 0: no limit
+  uint64_t slower;         // in thousandths of the median
   int signal;
 };
 

@@ -146,8 +146,10 @@ static bool enter_window(struct call *call, bool may_be_recorded) {
     call->window = (uint32_t)(prepared_for >> 1);
     if (recorded)
       prepare_call(call, touches);
-    if (call->ending_context != 0)
+    if (call->ending_context != 0) {
       collect_timings(call->ending_context);
+      forget_flights(call->ending_context);
+    }
     if (touches && !call->inside)
       go_through_gate(call, recorded);
     if (window_now() == prepared_for && (in_window || !call->selected))
@@ -251,6 +253,10 @@ void end_call(struct call *call, int result) {
   }
   if (call->timing != NULL)
     launch_was_timed(call, result);
+  if (call->flight != 0)
+    end_flight(call, result);
+  else if (UNLIKELY(result != SUCCESS))
+    device_may_have_failed(NULL, result);
   int now = current_mode();
   bool changes_objects = !only_touches_memory(call->function);
   if (changes_objects) {

@@ -151,6 +151,7 @@ def parse_selection(
     source: str | None = None,
     when: str | None = None,
     ring: str | None = None,
+    ring_bandwidth: str | None = None,
     maximum_snapshots: int | None = None,
     interval: str | None = None,
 ) -> Selection:
@@ -161,14 +162,16 @@ def parse_selection(
     """
     watching = None
     if when is not None:
-        watching = parse_watching(when, ring, maximum_snapshots, interval)
+        watching = parse_watching(when, ring, maximum_snapshots, interval, ring_bandwidth)
         if everything or launch is not None or each or maximum_launches is not None:
             raise UsageError(
                 "--when chooses the launches", next="leave out --launch, --each, --all and --max-launches"
             )
         each = True
-    elif ring is not None or maximum_snapshots is not None or interval is not None:
-        raise UsageError("--ring, --max-snapshots and --every belong to --when", next="add --when error")
+    elif any(given is not None for given in (ring, ring_bandwidth, maximum_snapshots, interval)):
+        raise UsageError(
+            "--ring, --ring-bandwidth, --max-snapshots and --every belong to --when", next="add --when error"
+        )
     if source is not None:
         source = _parse_source(source)
         if everything:

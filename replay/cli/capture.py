@@ -33,7 +33,7 @@ OPTIONS = {
         "maximum_launches",
         "listing",
     ),
-    "When something goes wrong": ("when", "ring", "maximum_snapshots", "interval"),
+    "When something goes wrong": ("when", "ring", "ring_bandwidth", "maximum_snapshots", "interval"),
     "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images"),
     "Where it is from": ("python_stacks", "nvtx_stacks", "torch_stacks", "with_ir"),
     "Output": ("output", "external", "least", "weights", "keep_raw", "keep_command_line", "json", "quiet"),
@@ -122,6 +122,15 @@ def capture(
             "Keep this many launches up to the one that went wrong, each with at most SIZE.",
             "--ring",
             show_default="1 where a trigger needs it",
+        ),
+    ] = None,
+    ring_bandwidth: Annotated[
+        str | None,
+        option(
+            "SIZE",
+            "Copy at most so much in a second for launches that are watched and not waited for.",
+            "--ring-bandwidth",
+            show_default="no limit",
         ),
     ] = None,
     maximum_snapshots: Annotated[
@@ -220,6 +229,7 @@ def capture(
         source=source,
         when=when,
         ring=ring,
+        ring_bandwidth=ring_bandwidth,
         maximum_snapshots=maximum_snapshots,
         interval=interval,
     )

@@ -349,6 +349,7 @@ class Summary:
     redacted: Literal["", "paths", "noise", "shapes"] = ""  # by `replay redact`, at this level
     trigger: str = ""  # why `capture --when` kept it: "error launch 7 of add: the driver answered 700"
     not_watched: str = ""  # what `--when` did not watch
+    watched: str = ""  # how it watched: launches that were not waited for, and what was copied for them
 
 
 class Source(Protocol):
