@@ -200,6 +200,17 @@ static char *register_wide_string(const char *domain, const wchar_t *string) {
   return create_wide_domain(string);
 }
 
+// Ranges of frameworks that say where they are (replay/hints/torch_ranges.py).
+EXPORT void replay_hint_range_push(const char *domain, const char *name) {
+  struct attributes event = event_of_name(name);
+  if (current_mode() == MODE_UNKNOWN)
+    initialise();
+  note_nvtx_is_used();
+  push(domain, &event);
+}
+
+EXPORT void replay_hint_range_pop(const char *domain) { pop(domain); }
+
 // Ranges of the library (replay/library/capturing.py). The windows so far, and one; 0: none follows.
 EXPORT uint32_t replay_range_begin(void) {
   KEEP_ERRNO;

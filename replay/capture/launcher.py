@@ -121,8 +121,9 @@ def capture_environment(
     if selection.nvtx or selection.nvtx_stacks:
         child[NVTX_INJECTION] = str(interposer)
     child |= stacks.environment(child, driver)
-    if selection.torch_blocks:
-        child |= stacks.torch_blocks(child, driver)
+    if selection.torch_blocks or selection.torch_ranges:
+        blocks, ranges = selection.torch_blocks, selection.torch_ranges
+        child |= stacks.torch_hooks(child, driver, blocks=blocks, ranges=ranges)
     return child | selection.environment()
 
 

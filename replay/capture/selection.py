@@ -16,6 +16,8 @@ from replay.errors import UsageError
 from replay.records import dataclass
 from replay.text import parse_size
 
+# Domains of the ranges that replay/hints/torch_ranges.py pushes
+TORCH_DOMAINS = {"--module": "torch.module", "--op": "torch.operator"}
 Memory = Literal["reachable", "params", "live"]
 MEMORY_CHOICES: tuple[Memory, ...] = ("reachable", "params", "live")
 
@@ -32,8 +34,8 @@ class Selection:
     nvtx, profiler: only inside NVTX ranges of this name, only between cuProfilerStart and cuProfilerStop; with
     whole_range, everything in the first such range instead of launches.
     every: a window of its own for every so-manieth of these launches; 0: one window from the first to the last.
-    torch_blocks: PyTorch tells its blocks. python_stacks, nvtx_stacks: the Python frames and
-    the NVTX ranges of each recorded launch are kept.
+    torch_blocks: PyTorch tells its blocks. python_stacks, nvtx_stacks: the Python frames and the NVTX ranges of each
+    recorded launch are kept. torch_ranges: domains of ranges that PyTorch's hooks push (TORCH_DOMAINS).
     source: only launches with a Python frame there: FILE, FILE:LINE or FILE:FIRST-LAST.
     watching: only launches that go wrong; the others say among which.
     kernel: "" matches every kernel. maximum_bytes, maximum_launches: 0 for no limit.
@@ -54,6 +56,7 @@ class Selection:
     torch_blocks: bool = False
     python_stacks: bool = False
     nvtx_stacks: bool = False
+    torch_ranges: tuple[str, ...] = ()
     source: str = ""
     watching: Watching | None = None
 
@@ -91,7 +94,12 @@ class Selection:
     def __str__(self) -> str:
         """As it could be typed: `--kernel saxpy --launch 3`."""
         words = ["--all"] if self.all else []
-        words += ["--nvtx", shlex.quote(self.nvtx)] if self.nvtx else []
+        for option, domain in TORCH_DOMAINS.items():
+            if self.nvtx.endswith(f"@{domain}"):
+                words += [option, shlex.quote(self.nvtx.removesuffix(f"@{domain}"))]
+                break
+        else:
+            words += ["--nvtx", shlex.quote(self.nvtx)] if self.nvtx else []
         words += ["--profiler-api"] if self.profiler else []
         if not self.all and not self.whole_range:
             if self.kernel:
@@ -110,7 +118,10 @@ class Selection:
             words += ["--max-launches", str(self.maximum_launches)]
         words += ["--torch-blocks"] if self.torch_blocks else []
         words += ["--python-stacks"] if self.python_stacks else []
-        words += ["--nvtx-stacks"] if self.nvtx_stacks else []
+        if len(self.torch_ranges) > 1:
+            words += ["--torch-stacks"]
+        elif self.nvtx_stacks and not self.torch_ranges:
+            words += ["--nvtx-stacks"]
         return " ".join(words)
 
     def _launches(self) -> str:
@@ -134,6 +145,9 @@ def parse_selection(
     torch_blocks: bool = False,
     python_stacks: bool = False,
     nvtx_stacks: bool = False,
+    torch_stacks: bool = False,
+    module: str | None = None,
+    operator: str | None = None,
     source: str | None = None,
     when: str | None = None,
     ring: str | None = None,
@@ -162,6 +176,17 @@ def parse_selection(
         source = _parse_source(source)
         if everything:
             raise UsageError("--all takes every launch", next="leave out --source, or leave out --all")
+    torch_ranges = [*TORCH_DOMAINS.values()] if torch_stacks else []
+    for option, name in zip(TORCH_DOMAINS, (module, operator), strict=True):
+        if name is not None:
+            if nvtx is not None:
+                raise UsageError(
+                    f"{option} and another range both bound the launches", next="use one of them"
+                )
+            if not name or "\0" in name:
+                raise UsageError("the name of a module or an operator is expected", where=option)
+            nvtx = f"{name}@{TORCH_DOMAINS[option]}"
+            torch_ranges.append(TORCH_DOMAINS[option])
     if everything and (kernel is not None or launch is not None):
         raise UsageError(
             "--all takes every launch", next="leave out --kernel and --launch, or leave out --all"
@@ -205,7 +230,8 @@ def parse_selection(
         every=every,
         torch_blocks=torch_blocks,
         python_stacks=python_stacks,
-        nvtx_stacks=nvtx_stacks,
+        nvtx_stacks=nvtx_stacks or bool(torch_ranges),
+        torch_ranges=tuple(dict.fromkeys(torch_ranges)),
         source=source or "",
         watching=watching,
     )

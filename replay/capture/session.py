@@ -262,6 +262,11 @@ def explain_absence(
             f"nothing was captured with {selection}: no such range was entered, or no launch in it matched",
             "give the whole name of the range; `--list` with the same --nvtx shows what is launched in it",
         )
+    if {"--module", "--op"} & set(selection.split()):
+        return (
+            f"nothing was captured with {selection}: PyTorch entered no such place, or no launch in it matched",
+            "give the whole name; `ls SNAP kernels` of a capture with --torch-stacks shows names",
+        )
     if "--profiler-api" in selection.split():
         return (
             f"nothing was captured with {selection}: cuProfilerStart was not called, or no launch matched",

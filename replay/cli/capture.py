@@ -27,13 +27,15 @@ OPTIONS = {
         "everything",
         "source",
         "nvtx",
+        "module",
+        "operator",
         "profiler",
         "maximum_launches",
         "listing",
     ),
     "When something goes wrong": ("when", "ring", "ring_bandwidth", "maximum_snapshots", "interval"),
     "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images"),
-    "Where it is from": ("python_stacks", "nvtx_stacks", "with_ir"),
+    "Where it is from": ("python_stacks", "nvtx_stacks", "torch_stacks", "with_ir"),
     "Output": ("output", "external", "least", "weights", "keep_raw", "keep_command_line", "json", "quiet"),
 }
 EXAMPLES = (
@@ -74,6 +76,14 @@ def capture(
             "Only inside NVTX ranges of this name; without --kernel and --launch, the whole first one.",
             show_default="anywhere",
         ),
+    ] = None,
+    module: Annotated[
+        str | None,
+        option("PATH", "Likewise, inside the forward of this module of PyTorch.", show_default="anywhere"),
+    ] = None,
+    operator: Annotated[
+        str | None,
+        option("NAME", "Likewise, inside this operator of PyTorch.", "--op", show_default="anywhere"),
     ] = None,
     profiler: Annotated[
         bool, flag("--profiler-api", "Likewise, between cuProfilerStart and cuProfilerStop.")
@@ -141,6 +151,9 @@ def capture(
     ] = False,
     nvtx_stacks: Annotated[
         bool, flag("--nvtx-stacks", "Keep in which NVTX ranges each launch was, with their payload.")
+    ] = False,
+    torch_stacks: Annotated[
+        bool, flag("--torch-stacks", "Likewise, in which modules and operators of PyTorch.")
     ] = False,
     full_images: Annotated[
         bool,
@@ -210,6 +223,9 @@ def capture(
         torch_blocks=torch_blocks,
         python_stacks=python_stacks,
         nvtx_stacks=nvtx_stacks,
+        torch_stacks=torch_stacks,
+        module=module,
+        operator=operator,
         source=source,
         when=when,
         ring=ring,

@@ -1,4 +1,4 @@
-"""Hints of an allocator to `replay capture`: which blocks of its allocations are in use (docs/hints.md).
+"""Hints to `replay capture` (docs/hints.md): which blocks of an allocator are in use; ranges of a framework.
 
 Without them a kernel that is given 3 MB of a segment of 20 GB reaches the whole segment. Everything here does nothing
 where the program does not run under `replay capture`. Addresses and sizes are in bytes, device addresses as integers.
@@ -27,6 +27,8 @@ def _function(name: str, *types: object) -> Callable[..., None]:
 _lives = _function("replay_hint_block_lives", ctypes.c_uint64, ctypes.c_uint64)
 _ends = _function("replay_hint_block_ends", ctypes.c_uint64)
 _refresh_with = _function("replay_hint_refresh_with", _REFRESH)
+_push = _function("replay_hint_range_push", ctypes.c_char_p, ctypes.c_char_p)
+_pop = _function("replay_hint_range_pop", ctypes.c_char_p)
 
 
 def active() -> bool:
@@ -61,3 +63,21 @@ def refresh_with(blocks: Callable[[], Iterable[tuple[int, int]]]) -> None:
     called = _REFRESH(refresh)
     _kept.append(called)
     _refresh_with(called)
+
+
+class Ranges:
+    """Ranges of one domain, as those of NVTX: in the thread that calls, each inside those that were pushed before."""
+
+    def __init__(self, domain: str) -> None:
+        self._domain = ctypes.create_string_buffer(
+            domain.encode()
+        )  # the shim knows a domain by where its name is
+        _kept.append(self._domain)
+
+    def push(self, name: str) -> None:
+        """A range begins."""
+        _push(self._domain, name.encode("utf-8", "replace"))
+
+    def pop(self) -> None:
+        """The newest one ends."""
+        _pop(self._domain)

@@ -15,7 +15,7 @@ def render_levels(found: CodeDifference, screen: Screen) -> str:
     lines = [f"A {shown(found.a)}, B {shown(found.b)}"]
     for kernel in found.kernels:
         lines += ["", heading(f"{shown(kernel.kernel)}: {verdict_of(kernel)}", screen)]
-        lines += [f"  {item.level:6}  {_summary(item)}" for item in kernel.levels]
+        lines += [f"  {item.level:6}  {summary(item)}" for item in kernel.levels]
         for item in kernel.levels:
             if item.level == kernel.first and item.lines:
                 lines += ["", *_listing(item, screen)]
@@ -42,7 +42,8 @@ def verdict_of(kernel: KernelLevels) -> str:
     return f"the same in {', '.join(compared)}" if compared else "nothing could be compared"
 
 
-def _summary(item: LevelDifference) -> str:
+def summary(item: LevelDifference) -> str:
+    """Of a level, in a line."""
     if item.state == "same":
         return f"the same {item.lines_a:,} lines"
     if item.state == "not_compared":

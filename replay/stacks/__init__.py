@@ -8,7 +8,7 @@ none, so `hook/sitecustomize.py` makes it link as it does where nvJitLink is not
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from replay.drivers import Driver
@@ -40,12 +40,16 @@ def environment(base: Mapping[str, str], driver: Driver) -> dict[str, str]:
     return added
 
 
-def torch_blocks(base: Mapping[str, str], driver: Driver) -> dict[str, str]:
-    """The variables with which Pythons of the application tell the blocks of PyTorch (replay.hints.torch)."""
+def torch_hooks(
+    base: Mapping[str, str], driver: Driver, *, blocks: bool, ranges: Sequence[str]
+) -> dict[str, str]:
+    """The variables with which Pythons of the application tell the blocks of PyTorch (replay.hints.torch), and where in
+    the program they are (replay.hints.torch_ranges). ranges: domains of these."""
     hook = str(_HERE / "hook")
     paths = [path for path in base.get("PYTHONPATH", "").split(os.pathsep) if path and path != hook]
     return {
         "PYTHONPATH": os.pathsep.join([hook, *paths]),
-        "REPLAY_HOOK_TORCH_BLOCKS": "1",
+        "REPLAY_HOOK_TORCH_BLOCKS": str(int(blocks)),
+        "REPLAY_HOOK_TORCH_RANGES": ",".join(ranges),
         "REPLAY_HOOK_NVJITLINK": "1" if driver.emulated else "0",
     }

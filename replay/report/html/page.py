@@ -23,6 +23,7 @@ from replay.report.html.check import check_section
 from replay.report.html.compared import comparison_section
 from replay.report.html.evaluation import evaluation_section
 from replay.report.html.history import history_section
+from replay.report.html.levels import levels_section
 from replay.report.html.model import Section
 from replay.report.html.plots import draw, points_for_each
 from replay.report.html.result import result_section
@@ -43,6 +44,7 @@ def sections_of(sources: Sources) -> list[Section]:
     """A section for each finding."""
     return [
         *(comparison_section(item, sources.code) for item in sources.comparisons),
+        *(levels_section(item) for item in sources.differences),
         *(bisection_section(item, sources.code) for item in sources.bisections),
         *(check_section(item) for item in sources.checks),
         *(evaluation_section(item) for item in sources.evaluations),

@@ -21,16 +21,17 @@ from replay.snapshot.schema import from_wire
 
 if TYPE_CHECKING:
     from replay.difference import CodeFiles
+    from replay.difference.levels import CodeDifference
 
 MAXIMUM_BYTES = 256 << 20
 WHAT_TO_NAME = (
-    "name .rres files, folders of them, what `run`, `compare`, `evaluate`, `tune`, `bisect`, `check` and `history` "
-    "print with --json, or snapshots"
+    "name .rres files, folders of them, what `run`, `compare`, `difference`, `evaluate`, `tune`, `bisect`, `check` and "
+    "`history` print with --json, or snapshots"
 )
 DOCUMENTS = {
     comparison.FORMAT: "comparison", bisection.FORMAT: "bisection", check.FORMAT: "gate",
     documents.EVALUATION.schema: "evaluation", documents.RUN.schema: "result", documents.RUN_WINDOWS.schema: "result",
-    documents.HISTORY.schema: "history", tuning.FORMAT: "tuning",
+    documents.HISTORY.schema: "history", tuning.FORMAT: "tuning", documents.DIFFERENCE.schema: "difference",
 }  # fmt: skip
 _HEAD_BYTES = 4096  # in which a document says what it is
 IMAGE_SUFFIXES = (".ptx", ".cubin", ".fatbin")
@@ -51,6 +52,7 @@ class Sources:
     failures: list[str] = field(default_factory=list)
     evaluations: list[evaluation.Evaluated] = field(default_factory=list)
     tunings: list[tuning.Tuning] = field(default_factory=list)
+    differences: list[CodeDifference] = field(default_factory=list)
 
     @cached_property
     def code(self) -> CodeFiles:
@@ -81,6 +83,7 @@ class Sources:
             self.histories,
             self.evaluations,
             self.tunings,
+            self.differences,
         )
         return sum(len(part) for part in parts)
 
@@ -143,6 +146,10 @@ def _read_json(path: Path, found: Sources) -> None:
         elif schema == tuning.FORMAT:
             found.tunings.append(from_wire(tuning.Tuning, value))
             tuning.require_consistent(found.tunings[-1])
+        elif schema == documents.DIFFERENCE.schema:
+            from replay.difference.levels import CodeDifference
+
+            found.differences.append(from_wire(CodeDifference, value))
         elif schema == documents.RUN.schema:
             found.results.append(from_wire(RunResult, value))
         elif schema == documents.RUN_WINDOWS.schema:

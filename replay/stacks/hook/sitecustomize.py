@@ -6,29 +6,34 @@ code, and neither has a setting against it. Nothing else changes; a sitecustomiz
 
 import os
 import sys
+from collections.abc import Callable
 from types import ModuleType
 
 _LOADER = "cuda.pathfinder"  # through which cuda.bindings finds the libraries of the toolkit
 _HIDDEN = "nvJitLink"
 
 
-class _WithoutNvJitLink:
-    @classmethod
-    def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
-        if name != _LOADER:
+class _After:
+    """Calls `then` with a module when the program has imported it."""
+
+    def __init__(self, name: str, then: Callable[[ModuleType], None]) -> None:
+        self._name, self._then = name, then
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        if name != self._name:
             return None
         from importlib.util import find_spec
 
-        sys.meta_path.remove(cls)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)  # type: ignore[arg-type]
         specification = find_spec(name)
         if specification is not None and specification.loader is not None:
             execute = specification.loader.exec_module
 
-            def execute_and_hide(module: ModuleType) -> None:
+            def execute_and_call(module: ModuleType) -> None:
                 execute(module)
-                _hide(module)
+                self._then(module)
 
-            specification.loader.exec_module = execute_and_hide  # type: ignore[method-assign]
+            specification.loader.exec_module = execute_and_call  # type: ignore[method-assign]
         return specification
 
 
@@ -58,22 +63,25 @@ def _run_the_users_own() -> None:
         sys.modules[__name__] = mine
 
 
-def _hint_torch_blocks() -> None:
+def _hint(module: str, what: str, *arguments: str) -> None:
     # The application's Python need not have this package installed: its own folder is searched, only for this.
     package = __file__.rsplit("/", 4)[0]
     sys.path.append(package)
     try:
-        import replay.hints.torch
+        from importlib import import_module
 
-        replay.hints.torch.install()
+        import_module(f"replay.hints.{module}").install(*arguments)
     except Exception as error:
-        sys.stderr.write(f"replay: blocks of PyTorch are not known: {error}\n")
+        sys.stderr.write(f"replay: {what} of PyTorch are not known: {error}\n")
     finally:
         sys.path.remove(package)
 
 
 if os.environ.get("REPLAY_HOOK_NVJITLINK", "1") == "1":
-    sys.meta_path.insert(0, _WithoutNvJitLink)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _After(_LOADER, _hide))  # type: ignore[arg-type]
 if os.environ.get("REPLAY_HOOK_TORCH_BLOCKS") == "1":
-    _hint_torch_blocks()
+    _hint("torch", "blocks")
+if _ranges := os.environ.get("REPLAY_HOOK_TORCH_RANGES", ""):
+    _follow = _After("torch", lambda torch: _hint("torch_ranges", "modules and operators", _ranges))
+    sys.meta_path.insert(0, _follow)  # type: ignore[arg-type]
 _run_the_users_own()

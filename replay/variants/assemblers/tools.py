@@ -25,21 +25,20 @@ _SHORT_S = 60
 class Assembler:
     """One kind. name: of the program, of its option, and of its choice in a variant. takes: what it makes machine code
     of, in words. kind: of image. members: where files of its wheels are kept under the folder of a version; the
-    program is the last. companions: packages of the same release that it calls. minimum_major: of CUDA, with wheels."""
+    program is the last. packages: that of a version from 13 on, and that of one before. companions: packages of the
+    same release that it calls. minimum_major: of CUDA, with wheels."""
 
     name: str
     takes: str
     kind: str
     members: tuple[tuple[str, str], ...]
+    packages: tuple[str, str]
     companions: tuple[str, ...] = ()
     minimum_major: int = 11
 
     def package(self, major: int) -> str:
-        """The package of this CUDA: from 13 on one for all, before with the major version in its name."""
-        if self.name == "triton":
-            return self.name
-        name = "nvidia-cuda-nvcc" if self.name == "ptxas" else f"nvidia-cuda-{self.name}"
-        return name if major >= 13 else f"{name}-cu{major}"
+        """Of a version with this first number. CUDA has one for all from 13 on, before one for each."""
+        return self.packages[major < 13].format(major=major)
 
     def requirement(self, version: str) -> str:
         """Its wheel of this version."""
@@ -57,16 +56,18 @@ class Assembler:
         return self.members[-1][1]
 
 
-PTXAS = Assembler("ptxas", "PTX", "ptx", (("/bin/ptxas", "ptxas"),))
+PTXAS = Assembler(
+    "ptxas", "PTX", "ptx", (("/bin/ptxas", "ptxas"),), ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu{major}")
+)
 TILEIRAS = Assembler(
     "tileiras", "Tile IR", "tileir",
     # Version 13.1 looks for the second of these two, later ones for the first.
     (("/libnvvm.so.4", "lib/libnvvm.so.4"), ("/libnvvm.so.4", "nvvm/lib64/libnvvm.so"), ("/bin/ptxas", "bin/ptxas"),
      ("/bin/tileiras", "bin/tileiras")),
-    ("nvidia-nvvm", "nvidia-cuda-nvcc"), 13,
+    ("nvidia-cuda-tileiras", "nvidia-cuda-tileiras-cu{major}"), ("nvidia-nvvm", "nvidia-cuda-nvcc"), 13,
 )  # fmt: skip
 # Which versions there are is asked as for the others; what is kept of it, replay/variants/compilers/triton.py says.
-TRITON = Assembler("triton", "Triton's IR", "ttir", (), (), 2)
+TRITON = Assembler("triton", "Triton's IR", "ttir", (), ("triton", "triton"), (), 2)
 ASSEMBLERS = {item.name: item for item in (PTXAS, TILEIRAS)}
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from replay.difference.levels import level_differences
 from replay.errors import ReplayError, UsageError
+from replay.report.html.levels import levels_section
+from replay.report.html.page import render_page, sections_of
+from replay.report.html.sources import read_sources
 from replay.report.levels import render_levels, render_levels_brief, verdict_of
+from replay.results.documents import DIFFERENCE
+from replay.snapshot.wire import to_wire
 from replay.text import Screen
 
 TTGIR = """#blocked = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
@@ -189,3 +196,26 @@ def test_texts_of_strangers_take_no_long_time_and_cannot_colour(compared, suffix
     found = compared(suffix, text, f"{text} \x1b[2J\nx")
     assert "\x1b" not in render_levels(found, SCREEN)
     assert "\x1b" not in render_levels_brief(found)
+
+
+def test_page_has_both_sides_of_the_first_level_that_differs(compared, tmp_path) -> None:
+    found = compared("ttgir", TTGIR, TTGIR.replace("muli", "<script>"))
+    document = tmp_path / "difference.json"
+    document.write_text(json.dumps({"schema": DIFFERENCE.schema, **to_wire(found)}))
+    [section] = sections_of(read_sources([document]))
+    [kernel] = section.parts
+    [listing] = kernel.listings
+    assert "ttgir differs" in section.title
+    changed = [(a.text, b.text) for kind, a, b in listing.sides if kind == "changed"]
+    assert changed
+    assert all("<script>" in b and "muli" in a for a, b in changed)
+    page = render_page(read_sources([document]))
+    assert "&lt;script&gt;" in page
+    assert "arith.<script>" not in page
+
+
+def test_page_of_equal_sides_says_so(compared) -> None:
+    found = compared("ttgir", TTGIR, TTGIR)
+    section = levels_section(found)
+    assert "the same in ttgir" in section.title
+    assert not section.parts[0].listings

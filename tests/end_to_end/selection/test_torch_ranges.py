@@ -1,0 +1,138 @@
+"""Modules and operators of PyTorch around launches: the real PyTorch's hooks, on its CPU build, and launches through
+cuda.bindings."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from importlib.util import find_spec
+
+import pytest
+
+from .test_nvtx_stacks import ranges
+from .test_origins import PROGRAM, launches
+
+pytestmark = pytest.mark.timeout(600)  # PyTorch takes its time to be imported
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch: its CPU build is enough")
+
+MODEL = """
+    import torch
+
+    @torch.library.custom_op("mine::mark", mutates_args=())
+    def mark_in_operator(x: torch.Tensor, value: int) -> torch.Tensor:
+        by_bindings(value)
+        return x.clone()
+
+    mark_in_operator.register_fake(lambda x, value: x.clone())
+    mark_in_operator.register_autograd(lambda context, gradient: (mark_in_operator(gradient, 9), None))
+
+    class Attention(torch.nn.Module):
+        def __init__(self, value):
+            super().__init__()
+            self.value = value
+            self.project = torch.nn.Linear(2, 2)
+
+        def forward(self, x):
+            by_bindings(self.value)
+            return mark_in_operator(self.project(x), self.value + 1)
+
+    class Failing(torch.nn.Module):
+        def forward(self, x):
+            raise ValueError
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.ModuleDict({"attention": Attention(n)}) for n in (1, 3))
+            self.failing = Failing()
+
+        def forward(self, x):
+            try:
+                self.failing(x)
+            except ValueError:
+                pass
+            for layer in self.layers:
+                x = layer["attention"](x)
+            by_bindings(5)
+            return x
+
+    by_bindings(6)
+    Model()(torch.ones(2, 2)).sum().backward()
+    by_bindings(7)
+"""
+
+
+@pytest.fixture
+def write(replay):
+    def written(*texts):
+        path = replay.folder / "launching.py"
+        path.write_text("".join(map(textwrap.dedent, (PROGRAM, *texts))))
+        return [sys.executable, str(path)]
+
+    return written
+
+
+@needs_torch
+def test_launches_have_modules_and_operators(replay, write):
+    replay.capture("--kernel", "^mark$", "--launch", "1-9", "--torch-stacks", application=write(MODEL))
+    found = {
+        value: [(domain.removeprefix("torch."), name) for domain, name, _, _ in of_launch]
+        for value, of_launch in ranges(replay).items()
+    }
+    model, marked = ("module", "Model"), ("operator", "mine::mark")
+    first, second = ("module", "layers.0.attention"), ("module", "layers.1.attention")
+    assert found == {
+        6: [], 1: [first, model], 2: [marked, first, model], 3: [second, model], 4: [marked, second, model],
+        5: [model], 9: [marked], 7: [],
+    }  # fmt: skip
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (["--module", "layers.1.attention"], [3, 4]),
+        (["--op", "mine::mark", "--kernel", "mark", "--launch", "2"], [4]),
+    ],
+)
+def test_module_and_operator_choose_launches(replay, write, words, values):
+    done = replay.capture(*words, application=write(MODEL))
+    assert [value for value, _ in launches(replay)] == values
+    assert replay("run", "x.rsnap", "--quick").returncode == 0
+    assert "are not known" not in done.stderr
+
+
+@needs_torch
+def test_hooks_of_modules_leave_compiled_programs_whole(replay, write):
+    program = write("""
+        import torch
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = torch.nn.Linear(2, 2)
+            def forward(self, x):
+                return self.inner(x).relu()
+        graphs = []
+        def backend(graph, inputs):
+            graphs.append(graph)
+            def run(*arguments):
+                by_bindings(len(graphs))
+                return graph(*arguments)
+            return run
+        compiled = torch.compile(Model(), backend=backend, fullgraph=True)
+        compiled(torch.ones(2, 2))
+        compiled(torch.ones(2, 2))
+    """)
+    replay.capture("--module", "Model", application=program)
+    assert [value for value, _ in launches(replay)] == [1]
+
+
+def test_program_that_imports_no_torch_is_left_alone(replay, write):
+    program = write("by_bindings(1)\nassert 'torch' not in sys.modules\n")
+    replay.capture("--kernel", "^mark$", "--torch-stacks", application=program)
+    assert ranges(replay) == {1: []}
+
+
+def test_module_that_is_never_entered_is_said_so(replay, write):
+    done = replay.capture("--module", "layers.0", application=write("by_bindings(1)\n"), status=3)
+    assert "--module layers.0: PyTorch entered no such place" in done.stderr
