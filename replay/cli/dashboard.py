@@ -47,8 +47,11 @@ def dashboard(
         place = open_place(results)
         place.look(place.folder, now=True)
         every, left_out = nights(place)
+        folder = (
+            place.folder if every[-1].place is place else every[-1].folder
+        )  # of one night, if it names one
         found = verdicts(every[-1], every[-2] if len(every) > 1 else None, left_out)
-        site = files_of(found, look(place.folder), courses(every[-1].folder.parent, found.devices))
+        site = files_of(found, look(folder), courses(every[-1].folder.parent, found.devices))
         extra = [("fleet.parquet", fleet_parquet(found))] if parquet else []
         for name, contents in chain(extra, ((name, text.encode()) for name, text in site)):
             path = output / name

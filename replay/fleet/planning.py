@@ -72,9 +72,9 @@ def nights(results: Path | Place) -> tuple[list[Night], list[FleetProblem]]:
     one. Of one at a URL no more is copied than which there are. Raises UsageError, FileError."""
     place = results if isinstance(results, Place) else Place(results)
     results = place.folder
+    if place.is_there(results / "plan.json"):
+        return [night_at(place.url) if place.url else Night(results)], []
     place.look_at_plans()
-    if (results / "plan.json").is_file():
-        return [Night(results)], []
     found: list[tuple[str, str]] = []
     problems = [FleetProblem(name, f"left out: {why}") for name, why in place.left_out.items()]
     for path in sorted(results.glob("*/plan.json")):

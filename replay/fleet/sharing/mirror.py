@@ -55,9 +55,8 @@ class Mirror(Place):
     def __init__(self, url: str) -> None:
         url = url.rstrip("/")
         super().__init__(_mirrors() / hashlib.sha256(url.encode()).hexdigest()[:16])
-        self._url = url
         self._at = FilesAt(url, "as the place of results", _NEXT)
-        self.name = self._at.name
+        self.name, self.url = self._at.name, url
         self._looked: dict[Path, tuple[float, float]] = {}  # when the last look ended, and how long it took
         try:
             self.folder.mkdir(0o700, parents=True, exist_ok=True)
@@ -71,7 +70,7 @@ class Mirror(Place):
 
     def address(self, folder: Path) -> str:
         """See `Place`."""
-        return f"{self._url}/{folder.relative_to(self.folder).as_posix()}"
+        return f"{self.url}/{folder.relative_to(self.folder).as_posix()}"
 
     def look(self, folder: Path, *, deep: bool = True, now: bool = False) -> None:
         """See `Place`."""

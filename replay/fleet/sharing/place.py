@@ -21,6 +21,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.name = str(folder)
+        self.url = ""
         self.left_out: dict[
             str, str
         ] = {}  # names that are not files of nights, where they are not taken, and why

@@ -66,7 +66,7 @@ def begun(place, folder, **of):
 
 def seen(place):
     """The night, as a machine that did not begin it has it."""
-    return night_at(f"{place._url}/night")
+    return night_at(f"{place.url}/night")
 
 
 def held(place, folder="night"):
@@ -250,6 +250,8 @@ def test_commands_take_a_url(tmp_path, url, machine, monkeypatch, capsys):
     place = machine("elsewhere")
     assert sum(name.endswith(".rres") for name in held(place, told["night"])) == 2
     assert main(["fleet", "status", url, "--json"]) == ExitCode.GATE_FAILED
+    assert json.loads(capsys.readouterr().out)["cases"] == told["cases"]
+    assert main(["fleet", "status", f"{url}/{told['night']}", "--json"]) == ExitCode.GATE_FAILED
     assert json.loads(capsys.readouterr().out)["cases"] == told["cases"]
     assert main(["fleet", "drain", url, "gpu07"]) == ExitCode.DONE
     assert f"{told['night']}/drained/gpu07_._" not in held(place, told["night"])
