@@ -79,6 +79,7 @@ bool read_selection(void) {
     source = strdup(place);
   chosen.source = source;
   chosen.python_stacks = source != NULL || number_of(ENV_PYTHON_STACKS) == 1;
+  chosen.nvtx_stacks = number_of(ENV_NVTX_STACKS) == 1;
   if (source != NULL) {
     line = strrchr(source, ':'); // `replay capture` sees to it that lines follow
     chosen.source_file_bytes = line != NULL ? (size_t)(line - source) : strlen(source);

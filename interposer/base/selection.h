@@ -22,8 +22,8 @@ struct selection {
   bool bounded; // only inside ranges: of this NVTX name, or between cuProfilerStart and cuProfilerStop
   const char *nvtx_range; // NULL: none
   bool profiler;
-  bool python_stacks; // of each recorded launch
-  const char *source; // only launches from this file and these lines of it: NULL: from anywhere
+  bool python_stacks, nvtx_stacks; // of each recorded launch
+  const char *source;              // only launches from this file and these lines of it: NULL: from anywhere
   size_t source_file_bytes;
   uint32_t first_line, last_line; // 0: any
   bool whole_range;               // the window is one range, whatever is launched in it

@@ -56,7 +56,7 @@ static bool write_enter(struct call *call) {
                call->function->unsupported);
   attach_inputs(call);
   row_enter(call);
-  if (UNLIKELY(selection.python_stacks) && is_any_launch(call->function))
+  if (UNLIKELY(asks_for_origins()) && is_any_launch(call->function))
     write_origin(call);
   if (!encode_enter(call)) {
     call->is_busy = writer_is_open();
@@ -112,7 +112,7 @@ static void look_at_call(struct call *call) {
   if (call->in_capture)
     call->record_function |= IN_CAPTURE_BIT;
   describe_graph_call(call);
-  if (UNLIKELY(selection.python_stacks) && is_any_launch(function))
+  if (UNLIKELY(asks_for_origins()) && is_any_launch(function))
     look_at_origin(call);
   if (call->in_capture && function->effect == EFFECT_LAUNCH) {
     call->kernel = kernel_of_handle(call->arguments[function->effect_terms[0].first]);

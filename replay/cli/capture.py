@@ -42,7 +42,7 @@ OPTIONS = {
         "status",
     ),
     "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images"),
-    "Where it is from": ("python_stacks", "with_ir"),
+    "Where it is from": ("python_stacks", "nvtx_stacks", "with_ir"),
     "Output": ("output", "external", "least", "weights", "keep_raw", "keep_command_line", "json", "quiet"),
 }
 EXAMPLES = (
@@ -175,6 +175,9 @@ def capture(
     python_stacks: Annotated[
         bool, flag("--python-stacks", "Keep from where in Python each launch came (--source does, too).")
     ] = False,
+    nvtx_stacks: Annotated[
+        bool, flag("--nvtx-stacks", "Keep in which NVTX ranges each launch was, with their payload.")
+    ] = False,
     full_images: Annotated[
         bool,
         flag(
@@ -243,6 +246,7 @@ def capture(
         each=each,
         torch_blocks=torch_blocks,
         python_stacks=python_stacks,
+        nvtx_stacks=nvtx_stacks,
         source=source,
         when=when,
         ring=ring,
