@@ -20,11 +20,12 @@ STATUS_INTERVAL_S = 10.0
 @dataclass(frozen=True)
 class WatchEvent:
     """One line of `--status`. event: status, snapshot (one was written), removed (one was, for --keep), failed (one
-    could not be written yet) or ended. time: UTC. hits: how often a trigger came, as all counts since the program began.
-    launches: that matched. without_wait: of these, watched while the host did not wait. waited: of those of a ring, that were waited
-    for. in_pauses: not watched, in a pause after a snapshot. beyond_bandwidth: not watched, as --ring-bandwidth did not
-    allow it. copied_bytes: for launches without a wait. snapshots: that were written. kept_bytes: of those that are
-    still there. path: name of the snapshot that the event is about. why: its trigger, or why it failed."""
+    could not be written yet) or ended. time: UTC. hits: how often a trigger came, as all counts since the program
+    began. launches: that matched. without_wait: of these, watched while the host did not wait. waited: of those of a
+    ring, that were waited for. in_pauses: not watched, in a pause after a snapshot. beyond_bandwidth: not watched, as
+    --ring-bandwidth did not allow it. copied_bytes: for launches without a wait. snapshots: that were written.
+    kept_bytes: of those that are still there. path: name of the snapshot that the event is about. why: its trigger, or
+    why it failed."""
 
     event: str
     time: str
