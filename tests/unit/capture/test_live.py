@@ -78,8 +78,8 @@ def test_what_could_not_be_written_is_told_and_tried_again(raw, tmp_path):
 
 def test_writing_takes_no_more_than_its_share(raw, tmp_path, monkeypatch):
     now = {"cpu": 0.0, "wall": 100.0}
-    monkeypatch.setattr("time.monotonic", lambda: now["wall"])
-    monkeypatch.setattr("time.process_time", lambda: now["cpu"])
+    clocks = SimpleNamespace(monotonic=lambda: now["wall"], process_time=lambda: now["cpu"])
+    monkeypatch.setattr("replay.capture.live.time", clocks)
     writer = Writer(tmp_path, 1, 1)
 
     def write():
