@@ -51,6 +51,7 @@ struct file_header {
   _Atomic uint64_t recording_since_ns; // CLOCK_MONOTONIC; 0: no launch that is watched is under way
 };
 _Static_assert(sizeof(struct file_header) == 64, "FORMAT.md");
+_Static_assert(sizeof(struct file_header) + sizeof(struct watch_counts) <= HALVES_OFFSET, "FORMAT.md");
 _Static_assert(MAX_ATTACHMENTS *(INLINE_BYTES + 64) + 1024 < MAX_RECORD_BYTES, "call.h");
 
 static ZERO_IN_CHILD atomic_bool taken; // the lock
@@ -100,6 +101,13 @@ void tell_recording(bool records) {
   take_lock();
   if (mapped != NULL)
     atomic_store(&file_header()->recording_since_ns, records ? now_ns() : 0);
+  give_lock();
+}
+
+void tell_counts(const struct watch_counts *counts) {
+  take_lock();
+  if (mapped != NULL)
+    memcpy(mapped + sizeof(struct file_header), counts, sizeof *counts);
   give_lock();
 }
 

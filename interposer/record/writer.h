@@ -32,6 +32,12 @@ void write_note(enum note code, uint16_t function, uint64_t call, const char *fo
 // Words of the file that others read and write while the process runs (replay/raw/FORMAT.md).
 void tell_recording(bool records); // a launch that is watched is under way
 uint32_t times_asked(void);        // by `replay trigger`
+struct watch_counts {              // of a capture that watches
+  uint32_t state;                  // 0: none, 1: it watches, 2: it has ended
+  uint32_t hits;
+  uint64_t launches, in_stream, waited, paused, beyond_bandwidth, image_bytes;
+};
+void tell_counts(const struct watch_counts *counts);
 void write_process_text(const char *text, size_t bytes);
 // Room for `bytes` in the blobs file, 64-byte aligned.
 uint64_t reserve_blob(uint64_t bytes);

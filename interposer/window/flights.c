@@ -422,6 +422,13 @@ void device_may_have_failed(struct call *call, int result) {
   give_lock();
 }
 
+void count_flights(struct watch_counts *counts) {
+  counts->in_stream = atomic_load(&flown);
+  counts->waited = atomic_load(&waited);
+  counts->beyond_bandwidth = atomic_load(&beyond_bandwidth);
+  counts->image_bytes = atomic_load(&image_bytes);
+}
+
 size_t describe_flights(char *text, size_t room) {
   if (!selection.when.in_stream)
     return 0;

@@ -38,6 +38,7 @@ static MUTEX(lock);
 static ZERO_IN_CHILD struct handle_table rows;
 static ZERO_IN_CHILD atomic_bool has_ended;
 static ZERO_IN_CHILD uint64_t hits, pause_ns;
+static ZERO_IN_CHILD bool is_to_be_told;
 static ZERO_IN_CHILD _Atomic uint64_t paused_until_ns;
 static ZERO_IN_CHILD uint32_t answered;             // requests of `replay trigger`
 static ZERO_IN_CHILD volatile sig_atomic_t signals; // that have come
@@ -144,7 +145,26 @@ static bool is_asked_for(void) {
 
 // ---- which launches are recorded ----------------------------------------------------------------
 
+static void tell_now(void) {
+  struct watch_counts counts = {.state = watching_has_ended() ? 2 : 1,
+                                .hits = (uint32_t)hits,
+                                .launches = atomic_load(&perturbation.launches_matched),
+                                .paused = atomic_load(&unwatched_paused)};
+  count_flights(&counts);
+  tell_counts(&counts);
+}
+
+// For who looks at a program that runs: what was counted, now and then.
+static void tell_now_and_then(void) {
+  static const uint64_t interval_ns = 100000000;
+  static ZERO_IN_CHILD _Atomic uint64_t told_ns;
+  uint64_t now = now_ns(), told = atomic_load_explicit(&told_ns, memory_order_relaxed);
+  if (now - told > interval_ns && atomic_compare_exchange_strong(&told_ns, &told, now))
+    tell_now();
+}
+
 bool launch_is_wanted(struct call *call) {
+  tell_now_and_then();
   if (watching_has_ended())
     return false;
   uint64_t until = atomic_load_explicit(&paused_until_ns, memory_order_relaxed);
@@ -261,6 +281,13 @@ void write_hit(const char *trigger, uint64_t ordinal, const char *kernel, const 
   // After an error or a hang this process gets no further.
   if (++hits >= selection.when.max_snapshots || device_error_met() != 0 || device_stayed_busy())
     atomic_store(&has_ended, true);
+  is_to_be_told = true;
+}
+
+void tell_hit(void) { // its window is closed
+  if (is_to_be_told)
+    tell_now();
+  is_to_be_told = false;
 }
 
 void judge_window(const struct call *launch, uint64_t call, bool owns_gate, uint64_t recorded) {

@@ -48,6 +48,7 @@ bool tell_window(uint64_t ordinal, void (*tell)(uint32_t window, uint64_t number
   tell(window, number, state);
   describe_perturbation();
   write_note(NOTE_WINDOW_CLOSE, 0, number, "1 launch");
+  tell_hit();
   return true;
 }
 
@@ -112,6 +113,7 @@ static void close_window(struct thread *thread, uint64_t call, uint32_t number, 
   describe_perturbation();
   uint64_t launches = atomic_load(&launches_recorded);
   write_note(NOTE_WINDOW_CLOSE, 0, call, launches == 1 ? "%lu launch" : "%lu launches", launches);
+  tell_hit();
   lose_time();
   end_window();
   lose_time();

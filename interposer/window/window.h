@@ -35,6 +35,7 @@ void launch_took(struct watched_row *row, uint64_t ordinal, uint64_t time_ns);
 // Before the window is closed: whether it is kept. launch: the one that it ends with; NULL: the process ends.
 void judge_window(const struct call *launch, uint64_t call, bool owns_gate, uint64_t recorded);
 bool watching_has_ended(void);
+void tell_hit(void); // to who looks at the program, when the window is whole
 void write_hit(const char *trigger, uint64_t ordinal, const char *kernel, const char *words, uint64_t call);
 void begin_watching(void); // when the process has been described
 void end_watching(void);   // before the process ends
@@ -51,6 +52,8 @@ void end_flight(struct call *call, int result);             // of a call that ha
 void device_may_have_failed(struct call *call, int result); // call: NULL where no launch is told so
 void look_for_failure(void);                                // that no call was told yet
 void forget_flights(uint64_t context);                      // that is about to end
+struct watch_counts;
+void count_flights(struct watch_counts *counts);
 size_t describe_flights(char *text, size_t room);
 
 // ---- GPU times in the application ---------------------------------------------------------------

@@ -11,12 +11,39 @@ from pathlib import Path
 
 from replay.errors import CaptureError, UsageError
 from replay.pack import read_launcher
+from replay.records import dataclass
+from replay.text import number
 
 _SHARED = struct.Struct("<IQ")  # asked, recording_since_ns
 _OFFSET = 52
+_COUNTS = struct.Struct("<IIQQQQQQ")
+_COUNTS_OFFSET = 64
+_HAS_ENDED = 2
 _MAGIC, _PID_OFFSET = b"RCAPCALL", 12
 _VARIABLE = b"REPLAY_CAPTURE_DIRECTORY="
 MAXIMUM_PROCESSES = 10_000
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a process that is watched has counted so far (`struct watch_counts` of the shim). state: 0 none, 1 it
+    watches, 2 watching has ended. launches: that matched. image_bytes: copied for launches that were not waited for."""
+
+    state: int = 0
+    hits: int = 0
+    launches: int = 0
+    without_wait: int = 0
+    waited: int = 0
+    in_pauses: int = 0
+    beyond_bandwidth: int = 0
+    image_bytes: int = 0
+
+
+def counts_of(path: Path) -> Counts:
+    """Of one record file; nothing where it cannot be read."""
+    with contextlib.suppress(OSError, struct.error), open(path, "rb") as file:
+        return Counts(*_COUNTS.unpack(os.pread(file.fileno(), _COUNTS.size, _COUNTS_OFFSET)))
+    return Counts()
 
 
 def hanging(raw: Path, limit_ns: int) -> list[str]:
@@ -55,7 +82,7 @@ def ask(pid: int) -> list[int]:
 
     Raises UsageError when nothing watches for that, CaptureError when there is no capture.
     """
-    asked, silent = [], ""
+    asked, silent, ended = [], "", -1
     for process in _with_children(pid):
         folder = _folder_of(process)
         if folder is None:
@@ -69,11 +96,20 @@ def ask(pid: int) -> list[int]:
                 if len(header) < _OFFSET + _SHARED.size or not header.startswith(_MAGIC):
                     continue
                 if int.from_bytes(header[_PID_OFFSET : _PID_OFFSET + 4], "little") == process:
+                    counts = counts_of(path)
+                    if counts.state == _HAS_ENDED:
+                        ended = max(ended, counts.hits)
+                        continue
                     count = int.from_bytes(header[_OFFSET : _OFFSET + 4], "little") + 1
                     os.pwrite(file.fileno(), (count & 0xFFFFFFFF).to_bytes(4, "little"), _OFFSET)
                     asked.append(process)
     if asked:
         return asked
+    if ended >= 0:
+        raise CaptureError(
+            f"watching has ended: {number(ended, 'snapshot was', 'snapshots were')} taken, and no more will be",
+            next="capture with a larger --max-snapshots; after an error or a hang a process is not watched any more",
+        )
     if silent:
         raise UsageError(
             f"{silent} waits for nothing that may be asked for", next="capture with --when signal"

@@ -19,6 +19,7 @@ from replay.capture.launcher import (
     run_application,
     why_not_preloaded,
 )
+from replay.capture.live import Live
 from replay.capture.selection import Selection
 from replay.drivers import Driver, interposer_library
 from replay.errors import FileError, ReplayError
@@ -109,11 +110,13 @@ def capture(
     pack_options: str = "",
     follow: Callable[[int], None] | None = None,
     on_written: Callable[[PackReport], None] | None = None,
+    live: Callable[[Path], Live] | None = None,
 ) -> CaptureReport:
     """Run `command`, then write `output`. A file that is there already is replaced at the end, in one step. follow:
     called now and then while the application runs, with the bytes of contents that were copied so far. pack_options:
     those with which `replay pack` does what `packer` does. on_written: called with a snapshot that was written while
-    the application still ran, because a launch of it does not end.
+    the application still ran, because a launch of it does not end. live: makes, of the raw capture, what writes
+    snapshots while the application runs.
 
     Raises CaptureError when the application cannot be started, FileError when nothing can be written.
     """
@@ -121,7 +124,10 @@ def capture(
     interposer_library()
     raw = make_raw_folder(output)
     try:
+        watching = None if live is None else live(raw)
         watch = None if follow is None else partial(_watch, raw, follow)
+        if watching is not None:
+            watch = partial(_look, raw, watching, watch)
         ended = run_application(
             command,
             selection,
@@ -150,9 +156,14 @@ def capture(
         return report
     report.snapshots, report.skipped, report.problems = packed.snapshots, packed.skipped, packed.problems
     report.elsewhere = packed.elsewhere
-    for packed_snapshot in packed.snapshots:
+    if watching is not None:
+        watching.look(raw)
+        watching.take(packed)
+        watching.end()
+        report.snapshots = watching.snapshots
+    for packed_snapshot in report.snapshots:
         remember(packed_snapshot.path)
-    if not packed.snapshots:
+    if not report.snapshots:
         report.failure, report.advice = _without_room(raw, packed) or explain_absence(
             packed, str(selection), command, ended.running, failed=ended.status != 0
         )
@@ -177,6 +188,13 @@ def _write_at_once(
             on_written(packed)
         return bool(packed.snapshots)
     return False
+
+
+def _look(raw: Path, watching: Live, watch: Callable[[], None] | None) -> None:
+    if watch is not None:
+        watch()
+    with contextlib.suppress(OSError):
+        watching.look(raw)
 
 
 def _watch(raw: Path, follow: Callable[[int], None]) -> None:

@@ -33,7 +33,16 @@ OPTIONS = {
         "maximum_launches",
         "listing",
     ),
-    "When something goes wrong": ("when", "ring", "ring_bandwidth", "maximum_snapshots", "interval"),
+    "When something goes wrong": (
+        "when",
+        "ring",
+        "ring_bandwidth",
+        "maximum_snapshots",
+        "interval",
+        "keep",
+        "share",
+        "status",
+    ),
     "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images"),
     "Where it is from": ("python_stacks", "nvtx_stacks", "torch_stacks", "with_ir"),
     "Output": ("output", "external", "least", "weights", "keep_raw", "keep_command_line", "json", "quiet"),
@@ -139,6 +148,33 @@ def capture(
     interval: Annotated[
         str | None, option("TIME", "At most one snapshot in this time.", "--every", show_default="any")
     ] = None,
+    keep: Annotated[
+        str | None,
+        option(
+            "SIZE",
+            "Remove the oldest snapshots beyond this size of all.",
+            "--keep",
+            show_default="all are kept",
+        ),
+    ] = None,
+    share: Annotated[
+        str | None,
+        option(
+            "SHARE",
+            "Of one processor, what writing snapshots may take while the application runs.",
+            "--cpu",
+            show_default="5%",
+        ),
+    ] = None,
+    status: Annotated[
+        str | None,
+        option(
+            "FILE|-",
+            "Write how it goes, a JSON line every 10 s and at each snapshot; - for stderr.",
+            "--status",
+            show_default="nothing is written",
+        ),
+    ] = None,
     driver: Annotated[str | None, driver_option("The driver that the application gets.")] = None,
     output: Annotated[
         Path | None, option("OUT.rsnap", "The snapshot to write.", "-o", "--output", show_default="APP.rsnap")
@@ -195,8 +231,9 @@ def capture(
     from replay.capture.selection import parse_selection
     from replay.capture.session import capture as run_capture
     from replay.capture.session import content_bytes, default_output
+    from replay.cli.watching import lines_to, parse_live
     from replay.drivers import find_driver
-    from replay.pack import PackReport, pack
+    from replay.pack import PackReport, Written, pack
     from replay.report.capture import capture_value, render_capture, snapshot_lines
     from replay.report.streams.json import print_document
     from replay.report.streams.progress import GrowthLines, Progress
@@ -237,6 +274,9 @@ def capture(
     if chosen.reason and not quiet:
         print(f"replay: {chosen.reason}", file=sys.stderr)
 
+    live = parse_live(selection, keep, share, status)
+    written = Written() if live is not None else None
+
     def packer(raw: Path, path: Path) -> PackReport:
         prepare_to_pack()
         with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
@@ -247,6 +287,7 @@ def capture(
                 full_images=full_images,
                 elsewhere=elsewhere,
                 compiled=compiled(with_ir),
+                written=written,
             )
 
     if listing:
@@ -260,7 +301,7 @@ def capture(
 
     path = output if output is not None else default_output(application)
     copied = GrowthLines("copying memory of the application, {} so far", hidden=quiet or json)
-    with taker(external, least, weights) as elsewhere:
+    with taker(external, least, weights) as elsewhere, lines_to(live) as tell_event:
         report = run_capture(
             application,
             selection,
@@ -271,6 +312,7 @@ def capture(
             packer=packer,
             pack_options=pack_options(external, least, weights, with_ir),
             on_written=tell,
+            live=None if live is None else lambda raw: live.watching(lambda: packer(raw, path), tell_event),
             follow=(lambda size_bytes: copied.see(size_bytes, time.monotonic())) if copied.visible else None,
         )
     if not quiet or report.failure:

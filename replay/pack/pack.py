@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,15 @@ from replay.store.taking import Taker
 Advance = Callable[[int], None]
 
 
+@dataclass
+class Written:
+    """What earlier packings of a capture that still runs have written. hits: of each record file, how many were dealt
+    with. taken: paths of snapshots."""
+
+    hits: dict[str, int] = field(default_factory=dict)
+    taken: set[Path] = field(default_factory=set)
+
+
 def pack(
     raw: Path,
     output: Path,
@@ -53,6 +63,7 @@ def pack(
     ignore_space: bool = False,
     elsewhere: Taker | None = None,
     compiled: TritonCache | None = None,
+    written: Written | None = None,
 ) -> PackReport:
     """Write the snapshots of the raw capture `raw`: `output` for the application's own process or the first one that
     had a window, and `NAME.<pid>.rsnap` beside it for others; `NAME.rank<n>.rsnap` for all processes of a distributed
@@ -63,7 +74,8 @@ def pack(
     binaries, and no text of images. keep_command_line: texts stay as they are in the raw capture. window: only this one
     of several, by its number (`schema.Window`). ignore_space: begin even where the disk may have too little room for
     all contents. elsewhere: takes large contents, so that the snapshot has only references of them.
-    compiled: where the IR of images is looked for, with `--with-ir`.
+    compiled: where the IR of images is looked for, with `--with-ir`. written: what is not to be written again; what
+    this packing writes is added.
     Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written, UsageError
     when there is no such window.
     """
@@ -75,13 +87,13 @@ def pack(
     launcher["keep_command_line"] = keep_command_line or launcher.get("keep_command_line", False)
     own = launcher.get("pid")
     named = False
-    taken: set[Path] = set()
+    taken = set() if written is None else written.taken
     times: dict[Path, str] = {}
     # The application's own process first: it gets the name that was asked for, if it had a window.
     for path in sorted(record_files(raw), key=lambda path: own_first(path, own)):
-        for hit in _wanted(path, launcher, report, window):
+        for hit in _wanted(path, launcher, report, window, written):
             with contextlib.ExitStack() as stack:
-                process, written = open_process(path, stack, report, full_images), None
+                process, made = open_process(path, stack, report, full_images), None
                 if process is None:
                     continue
                 process.exited = process.raw.pid == own and launcher.get("exit_status", -1) >= 0
@@ -89,11 +101,11 @@ def pack(
                 label += f".{hit.label}" if hit is not None and hit.label else ""
                 target = _free_name(output, label, taken)
                 with contextlib.suppress(_NoSuchWindow):
-                    written = _write(process, target, launcher, advance, window, hit, elsewhere, compiled)
+                    made = _write(process, target, launcher, advance, window, hit, elsewhere, compiled)
                 process.report(report)
                 report.problems += process.problems
-                if written is not None:
-                    report.snapshots.append(written)
+                if made is not None:
+                    report.snapshots.append(made)
                     taken.add(target)
                     times[target] = "" if hit is None else hit.label
                     named = True
@@ -124,7 +136,7 @@ class _Kept:
 
 
 def _wanted(
-    path: Path, launcher: dict[str, Any], report: PackReport, window: int | None
+    path: Path, launcher: dict[str, Any], report: PackReport, window: int | None, written: Written | None
 ) -> Iterator[_Kept | None]:
     """What to write of a process: one snapshot for each time that a trigger came; None for all of its windows."""
     if not launcher.get("when") or window is not None:
@@ -144,7 +156,10 @@ def _wanted(
     if not hits.found:
         yield _Kept((), "", hits.not_watched, hits.how_watched, "")
     several = len(hits.found) > 1 or launcher.get("max_snapshots", 1) > 1
-    for hit in hits.found:
+    known = 0 if written is None else written.hits.get(path.name, 0)
+    if written is not None:
+        written.hits[path.name] = len(hits.found)
+    for hit in hits.found[known:]:
         label = hit.label if several else ""
         yield _Kept(hit.windows, hit.text, hits.not_watched, hits.how_watched, label)
 

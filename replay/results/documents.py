@@ -162,6 +162,12 @@ REPORT = _document(
 DOCTOR = _document(
     "doctor", "doctor.findings:Examination", "doctor --json", "Problems of a machine, and cures."
 )
+WATCH = _document(
+    "watch",
+    "capture.live:WatchEvent",
+    "capture --status, one on each line",
+    "How watching goes: what was counted, and each snapshot that was written or removed.",
+)
 CAPTURE = _document(
     "capture", "results.captured:CapturePrinted", "capture --json, last line", "What became of a capture."
 )
@@ -267,6 +273,7 @@ _LISTED = (
 LISTS = {subject: _listed(subject, model, about) for subject, model, about in _LISTED}
 
 ALL: tuple[Document, ...] = (
+    WATCH,
     CAPTURE, LAUNCHES, PACK, EXTRACT, FETCH, STORE_GC, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY,
     EXPORT, REDACT, ATTACH, MINIMISATION, RUN, RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS,
     COMPARISON, EVALUATION, TUNING, BISECTION, CHECK, FLEET, FLEET_PLAN, FLEET_UNIT,

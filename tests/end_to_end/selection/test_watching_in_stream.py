@@ -105,3 +105,34 @@ def test_streams_that_wait_for_one_another_are_right_as_ever(replay):
 def test_bandwidth_where_nothing_is_copied_beside_a_launch_is_refused(replay, options, words):
     done = replay.capture(*options, application=["true"], status=int(ExitCode.USAGE))
     assert words in done.stderr
+
+
+def test_snapshots_are_written_beside_the_application_and_the_oldest_removed(replay):
+    application = replay.application(WRONG, "slow", "6000")
+    replay.capture(
+        *("--when", "slower=2x", "--max-snapshots", "3", "--keep", "1", "--status", "how.jsonl"),
+        application=application,
+    )
+    lines = [json.loads(line) for line in (replay.folder / "how.jsonl").read_text().splitlines()]
+    assert {line["schema"] for line in lines} == {"replay.watch/1"}
+    assert lines[-1]["event"] == "ended"
+    written = [line["path"] for line in lines if line["event"] == "snapshot"]
+    assert written
+    assert [line["path"] for line in lines if line["event"] == "removed"] == written[:-1]
+    assert [path.name for path in replay.folder.glob("x*.rsnap")] == written[-1:]
+    assert lines[-1]["hits"] == len(written)
+
+
+def test_a_capture_that_watches_no_more_is_not_asked(replay, wait_for_pause):
+    pause_file = replay.folder / "pause"
+    application = replay.application("vector_add", "9", "--pause-after", "6", "--pause-file", str(pause_file))
+    command = replay.capture_command(
+        "--when", "time=1us or signal", "--ring", "1", output="x.rsnap", application=application
+    )
+    process = replay.start(command)
+    pid = wait_for_pause(pause_file, process)
+    done = replay("trigger", str(pid), status=int(ExitCode.COULD_NOT))
+    assert "watching has ended: 1 snapshot was taken" in done.stderr
+    pause_file.unlink()
+    process.communicate(timeout=90)
+    assert info(replay)["summary"]["trigger"].startswith("time launch")
