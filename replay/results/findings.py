@@ -31,9 +31,10 @@ class MemoryFinding:
     invalid_write, invalid_atomic, uninitialised_read, race, barrier_error. launches: in how many launches of the
     kernel; first_launch: the first of them, of all that were checked, from 1; count: by how many threads, each time.
     same_value: both wrote the same, which is no fault by itself. one_warp: both threads are of one warp, so that a
-    `__syncwarp` is missing. space: shared or local, "" where no memory is touched. variable: that holds the address, ""
-    for none; offset: in it; bytes: that the second side touches, of init the first. first, second: an example; of init
-    what read the bits, and what they decide; second is null for sync, numbers and a register that nothing has written.
+    `__syncwarp` is missing. space: shared, local or global, "" where no memory is touched. variable: that holds the
+    address, of global memory the address of the allocation, "" for none; offset: in it; bytes: that the second side
+    touches, of init the first. first, second: an example; of init what read the bits, and what they decide; second
+    is null for sync, numbers and a register that nothing has written.
     operands, result: of the example, of numbers, as text; no operands for a product of matrices."""
 
     check: str

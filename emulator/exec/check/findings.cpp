@@ -1,6 +1,7 @@
 #include "exec/check/findings.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <string_view>
 
 #include "exec/check/numbers.hpp"
@@ -38,6 +39,12 @@ Side side(const Launch &launch, uint32_t instruction, uint64_t block, uint32_t t
                  static_cast<uint32_t>(block / grid.x / grid.y)};
   found.thread = {thread % size.x, thread / size.x % size.y, thread / size.x / size.y};
   return found;
+}
+
+std::string hexadecimal(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
 }
 
 // The variable that holds the offset, which becomes one in the variable.
@@ -92,6 +99,11 @@ std::vector<Finding> named(const FoundPlaces &found, const Launch &launch) {
       one.offset = example.offset;
       if (one.space == "shared")
         one.variable = variable_at(*launch.program, one.offset);
+      if (one.space == "global" && check == Check::init) {
+        const uint64_t base = launch.memory->find(one.offset).base;
+        one.variable = hexadecimal(base);
+        one.offset -= base;
+      }
       one.bytes = example.bytes;
     }
     if (check == Check::numbers) {

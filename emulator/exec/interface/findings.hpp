@@ -53,8 +53,8 @@ struct Finding {
   bool same_value = false;    // both wrote the same
   bool one_warp = false;      // both threads are of one warp
   std::string space;          // empty where no memory is touched
-  std::string variable;       // in shared memory, empty where none is declared
-  uint64_t offset = 0;        // in the variable, or in the space
+  std::string variable;       // in shared memory, empty where none is declared; else the allocation's address
+  uint64_t offset = 0;        // in the variable, in the allocation, or in the space
   uint32_t bytes = 0;
   uint64_t count = 0;                // of accesses by one thread
   std::vector<std::string> operands; // of an instruction that makes a number, in its order
