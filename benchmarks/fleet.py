@@ -30,9 +30,9 @@ from pathlib import Path
 from replay.compare.rounds import Observation, RoundLimits, take_rounds
 from replay.compare.rows import compared_rounds, judged
 from replay.fleet.canaries import Canaries
-from replay.fleet.claims import Claims
 from replay.fleet.night import Night, Taken, Who, begin_night
 from replay.fleet.planning import unit_id
+from replay.fleet.sharing.claims import Claims
 from replay.fleet.verdicts import verdicts
 from replay.fleet.worker import Taking
 from replay.results.comparison import ComparedRow, ComparedSide

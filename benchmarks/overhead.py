@@ -13,6 +13,7 @@ least. Times are CPU time of the calling thread, kernel included; wall time is p
     open              every launch is recorded
     listed            launches are counted and timed, for `capture --list`; a million of them
     Python frames     every launch of a Python program is recorded, with its frames and without them
+    NVTX ranges       every launch is recorded inside so many, with them and without them; or each in one of its own
 
 Exits 1 when a target is missed. REPLAY_TEST_INTERPOSER names another build than the installed package's.
 """
@@ -50,8 +51,12 @@ SETTINGS: dict[str, dict[str, str] | None] = {
     "closed": {"KERNEL": "^other$"},
     "outside": {"KERNEL": "^vector", "LAUNCH": "1000000000"},
     "open": {"KERNEL": "^vector"},
+    "in 5 ranges": {"KERNEL": "^vector", "NVTX_STACKS": "1"},
+    "each in one": {"KERNEL": "^vector", "NVTX_STACKS": "1"},
     "listed": {"LIST": "1"},
 }
+RANGES = {"in 5 ranges": 5, "each in one": -1}  # of NVTX
+RECORDED = ("open", *RANGES)
 FRAMES = (5, 60)
 IN_NS = ("launch, closed", "copy, closed", "launch, open", "launch, listed")
 TARGETS = {
@@ -65,6 +70,7 @@ TARGETS = {
     "8 threads to 1, open": 1.1,  # CPU time a launch, as a ratio
     "8 threads to 1, closed": 1.1,  # CPU time a launch, as a ratio; a tenth is what runs of the same code differ by
     **{f"{frames} Python frames, ns a launch": 5000.0 for frames in FRAMES},
+    **{f"NVTX, {setting}, ns a launch": 50.0 for setting in RANGES},
     "200,000 launches/s, closed": 1.01,  # CPU time, as a ratio
 }
 
@@ -120,9 +126,11 @@ def measure(application: Path, setting: str, *, threads: int = 1, work: int = 0)
         if selection:
             environment["REPLAY_CAPTURE_DIRECTORY"] = directory
             environment.update({f"REPLAY_CAPTURE_{name}": value for name, value in selection.items()})
-        calls, copies = (PACED_CALLS if work else CALLS), int(setting != "open" and not work)
+        calls, copies = (PACED_CALLS if work else CALLS), int(setting not in RECORDED and not work)
         batches = LISTED_BATCHES if setting == "listed" else BATCHES
-        words = ["vector_add", *map(str, (threads, batches, calls, copies, work))]
+        words = ["vector_add", *map(str, (threads, batches, calls, copies, work, RANGES.get(setting, 0)))]
+        if setting in RANGES:
+            environment["NVTX_INJECTION64_PATH"] = str(interposer())
         done = subprocess.run(
             [str(application), *words], env=environment, check=True, capture_output=True, text=True
         )
@@ -217,7 +225,7 @@ def main() -> int:
     for name, times in one.items():
         added, ratio = times.launch - plain.launch, times.launch / plain.launch
         launch = f"{times.launch:10.1f}{added:8.1f}{ratio:8.2f}{times.wall:9.1f}"
-        copy = f"{times.copy:9.1f}{times.copy - plain.copy:8.1f}" if name != "open" else ""
+        copy = f"{times.copy:9.1f}{times.copy - plain.copy:8.1f}" if name not in RECORDED else ""
         print(f"{name:16}{launch}{copy}")
     rate = 1e9 / paced["no shim"].launch
     reached = {
@@ -229,6 +237,7 @@ def main() -> int:
         "resident MB, listed": (one["listed"].resident - plain.resident) / 1e6,
         "command after the end, s": listing,
         **of_frames,
+        **{f"NVTX, {setting}, ns a launch": one[setting].launch - one["open"].launch for setting in RANGES},
         "8 threads to 1, open": many["open"].launch / one["open"].launch,
         "8 threads to 1, closed": many["closed"].launch / one["closed"].launch,
         "200,000 launches/s, closed": paced["closed"].launch / paced["no shim"].launch,

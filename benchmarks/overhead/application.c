@@ -1,8 +1,9 @@
 // Times launches like those of vector_add (three pointers and a count), copies to the device, and calls of a
 // function that is never swapped in; each thread for itself, the least of its batches.
-// usage: application KERNEL THREADS BATCHES CALLS_PER_BATCH COPIES WORK
+// usage: application KERNEL THREADS BATCHES CALLS_PER_BATCH COPIES WORK [RANGES]
 //   COPIES   1: copies are called, too
 //   WORK     rounds of arithmetic before each launch; 0: none
+//   RANGES   NVTX ranges around all launches; -1: one around each
 // prints, of the slowest thread: launch_ns wall_launch_ns copy_ns never_ns    (CPU time, but for
 // wall_launch_ns), then resident_bytes of the process at most
 #include <dlfcn.h>
@@ -21,7 +22,8 @@ static int (*copy)(uint64_t, const void *, uint64_t, uint64_t);
 static int (*launch)(uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uint64_t,
                      void **, void **);
 static const char *kernel;
-static int batches, calls, copies, work;
+static int batches, calls, copies, work, ranges;
+static int (*push)(const char *), (*pop)(void);
 static pthread_barrier_t all_are_ready;
 static double least[MAX_THREADS][KINDS];
 
@@ -42,6 +44,35 @@ static uint64_t arithmetic(uint64_t value) {
   return value;
 }
 
+// What the NVTX headers do in a program, as far as ranges need it (nvtx3/nvtxDetail/nvtxTypes.h).
+enum { CORE = 1, PUSH = 9, POP = 11, CORE_FUNCTIONS = 16 };
+static void (*functions[CORE_FUNCTIONS])(void);
+static void (**slots[CORE_FUNCTIONS + 1])(void);
+
+static int module_table(int module, void (****table)(void), unsigned *size) {
+  *table = slots, *size = module == CORE ? CORE_FUNCTIONS : 0;
+  return module == CORE;
+}
+
+static const void *export_table(uint32_t which) {
+  static const struct {
+    size_t bytes;
+    int (*module_table)(int, void (****)(void), unsigned *);
+  } callbacks = {sizeof callbacks, module_table};
+  return which == 1 ? &callbacks : NULL;
+}
+
+static void find_nvtx(void) {
+  for (int n = 0; n < CORE_FUNCTIONS; n++)
+    slots[n] = &functions[n];
+  const char *path = getenv("NVTX_INJECTION64_PATH");
+  void *tool = path != NULL ? dlopen(path, RTLD_NOW) : NULL;
+  int (*inject)(const void *(*)(uint32_t)) = tool != NULL ? dlsym(tool, "InitializeInjectionNvtx2") : NULL;
+  if (inject == NULL || !inject(export_table))
+    exit(1);
+  memcpy(&push, &functions[PUSH], sizeof push), memcpy(&pop, &functions[POP], sizeof pop);
+}
+
 static void *run(void *place) {
   double *found = place;
   uint64_t function, a, b, c, n = 1024;
@@ -53,13 +84,21 @@ static void *run(void *place) {
   void *values[] = {&a, &b, &c, &n};
   for (int batch = -1; batch < batches; batch++) { // the first is warm-up
     pthread_barrier_wait(&all_are_ready);
+    for (int range = 0; range < ranges; range++)
+      push("layers.0.attention");
     double wall = now_ns(CLOCK_MONOTONIC), start = now_ns(CLOCK_THREAD_CPUTIME_ID);
     for (int call = 0; call < calls; call++) {
       if (work > 0)
         sink = arithmetic(sink);
+      if (ranges < 0)
+        push("layers.0.attention");
       launch(function, 1, 1, 1, 256, 1, 1, 0, 0, values, NULL);
+      if (ranges < 0)
+        pop();
     }
     double launched = now_ns(CLOCK_THREAD_CPUTIME_ID), wall_end = now_ns(CLOCK_MONOTONIC);
+    for (int range = 0; range < ranges; range++)
+      pop();
     for (int call = 0; copies && call < calls; call++)
       copy(a, host, sizeof host, 0);
     double copied = now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -80,7 +119,9 @@ int main(int count, char **words) {
   pthread_t started[MAX_THREADS];
   int threads = atoi(words[2]);
   kernel = words[1], batches = atoi(words[3]), calls = atoi(words[4]), copies = atoi(words[5]);
-  work = atoi(words[6]);
+  work = atoi(words[6]), ranges = count > 7 ? atoi(words[7]) : 0;
+  if (ranges != 0)
+    find_nvtx();
   void *driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (driver == NULL)
     return fprintf(stderr, "%s\n", dlerror()), 1;

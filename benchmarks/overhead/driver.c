@@ -28,3 +28,19 @@ EXPORT int cuLaunchKernel(uint64_t function, uint32_t gx, uint32_t gy, uint32_t 
                           uint32_t bz, uint32_t shared, uint64_t stream, void **values, void **extra) {
   return 0;
 }
+// What `capture --when` asks for.
+EXPORT int cuEventCreate(uint64_t *event, unsigned flags) { return *event = 0x5000, 0; }
+EXPORT int cuEventRecord(uint64_t event, uint64_t stream) { return 0; }
+EXPORT int cuEventQuery(uint64_t event) { return 0; }
+EXPORT int cuEventDestroy_v2(uint64_t event) { return 0; }
+EXPORT int cuEventElapsedTime(float *milliseconds, uint64_t from, uint64_t to) {
+  return *milliseconds = 0.01f, 0;
+}
+EXPORT int cuMemHostRegister_v2(void *memory, uint64_t bytes, unsigned flags) { return 0; }
+EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags) {
+  return *address = (uint64_t)(uintptr_t)memory, 0;
+}
+EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, uint64_t bytes, uint64_t stream) { return 0; }
+EXPORT int cuStreamWriteValue32_v2(uint64_t stream, uint64_t address, uint32_t value, unsigned flags) {
+  return *(volatile uint32_t *)(uintptr_t)address = value, 0;
+}

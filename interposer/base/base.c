@@ -33,6 +33,18 @@ bool is_zero(const uint8_t *data, size_t bytes) {
   return memcmp(data, zeros, bytes) == 0;
 }
 
+size_t put_character(char *to, uint32_t character) {
+  if (character < 0x20 || character == 0x7f || (character >= 0xd800 && character < 0xe000) ||
+      character > 0x10ffff)
+    character = '?';
+  size_t more = (character >= 0x80) + (character >= 0x800) + (character >= 0x10000);
+  static const uint8_t first[] = {0, 0xc0, 0xe0, 0xf0};
+  to[0] = (char)(first[more] | character >> 6 * more);
+  for (size_t n = 1; n <= more; n++)
+    to[n] = (char)(0x80 | (character >> 6 * (more - n) & 0x3f));
+  return more + 1;
+}
+
 bool has_room_for(void **items, size_t item_bytes, size_t count, size_t *capacity) {
   if (count < *capacity)
     return true;

@@ -35,6 +35,8 @@ static inline uint64_t word_at(const void *data, size_t offset) {
   return word;
 }
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes); // crc32c.c
+// As UTF-8, in up to 4 bytes; ? for what would end a line or a field, and for what is no character.
+size_t put_character(char *to, uint32_t character);
 // Room for one more item in an array on the heap, which may move. False: no memory, and nothing has changed.
 #define HAS_ROOM(items, count, capacity) has_room_for((void **)&(items), sizeof *(items), count, &(capacity))
 bool has_room_for(void **items, size_t item_bytes, size_t count, size_t *capacity);

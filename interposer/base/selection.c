@@ -24,7 +24,10 @@ static struct watched read_watched(void) {
   static const char *const names[] = {TRIGGER_NAMES};
   struct watched when = {.ring = number_of(ENV_RING),
                          .max_snapshots = number_of(ENV_MAX_SNAPSHOTS),
-                         .every_ns = number_of(ENV_EVERY)};
+                         .every_ns = number_of(ENV_EVERY),
+                         .in_stream = number_of(ENV_RING_IN_STREAM) == 1,
+                         .ring_room = number_of(ENV_RING_BYTES),
+                         .ring_bandwidth = number_of(ENV_RING_BANDWIDTH)};
   for (const char *at = getenv(ENV_WHEN); at != NULL && *at != '\0';) {
     size_t length = strcspn(at, "=,");
     uint64_t value = at[length] == '=' ? strtoull(at + length + 1, NULL, 10) : 0;
@@ -76,6 +79,7 @@ bool read_selection(void) {
     source = strdup(place);
   chosen.source = source;
   chosen.python_stacks = source != NULL || number_of(ENV_PYTHON_STACKS) == 1;
+  chosen.nvtx_stacks = number_of(ENV_NVTX_STACKS) == 1;
   if (source != NULL) {
     line = strrchr(source, ':'); // `replay capture` sees to it that lines follow
     chosen.source_file_bytes = line != NULL ? (size_t)(line - source) : strlen(source);

@@ -9,7 +9,10 @@ struct watched {
   uint32_t triggers; // WHEN_...; 0: nothing is watched for
   uint64_t ring; // launches that are kept until it is known whether they went wrong; 0: the next are recorded
   uint64_t hang_ns, time_ns, every_ns, max_snapshots;
-  uint64_t slower; // in thousandths of the median
+  bool in_stream;          // before-images are copied in stream order, and the host does not wait
+  uint64_t ring_room;      // bytes for them, 0: as usual
+  uint64_t ring_bandwidth; // bytes of them in a second, 0: no limit
+  uint64_t slower;         // in thousandths of the median
   int signal;
 };
 
@@ -19,8 +22,8 @@ struct selection {
   bool bounded; // only inside ranges: of this NVTX name, or between cuProfilerStart and cuProfilerStop
   const char *nvtx_range; // NULL: none
   bool profiler;
-  bool python_stacks; // of each recorded launch
-  const char *source; // only launches from this file and these lines of it: NULL: from anywhere
+  bool python_stacks, nvtx_stacks; // of each recorded launch
+  const char *source;              // only launches from this file and these lines of it: NULL: from anywhere
   size_t source_file_bytes;
   uint32_t first_line, last_line; // 0: any
   bool whole_range;               // the window is one range, whatever is launched in it

@@ -53,6 +53,7 @@ struct thread *register_thread(void) {
   }
   thread->depth = 0;
   thread->origin = 0;
+  thread->ranges_open = 0;
   thread->id = (uint32_t)syscall(SYS_gettid);
   this_thread = thread;
   if (atomic_load(&thread_ends_made) == 2)

@@ -46,6 +46,7 @@ struct known_word { // memory/reach.c
   uint64_t word, state;
 };
 enum { KNOWN_WORDS = 256 };
+struct open_range; // objects/ranges.h
 
 // One per thread that has called the driver; never freed, handed on when its thread ends. What every call
 // writes has a line of the cache to itself.
@@ -59,6 +60,8 @@ struct thread {
   uint32_t id;      // kernel thread id
   uint64_t origin;  // of its last recorded launch: the window and the stack, and 1 (objects/origins.c)
   uint8_t *scratch; // SCRATCH_BYTES, or NULL until a call is recorded
+  struct open_range *ranges; // of NVTX; NULL until the first one
+  unsigned ranges_open;
   struct known_word known[KNOWN_WORDS];
 };
 

@@ -56,7 +56,7 @@ static bool write_enter(struct call *call) {
                call->function->unsupported);
   attach_inputs(call);
   row_enter(call);
-  if (UNLIKELY(selection.python_stacks) && is_any_launch(call->function))
+  if (UNLIKELY(asks_for_origins()) && is_any_launch(call->function))
     write_origin(call);
   if (!encode_enter(call)) {
     call->is_busy = writer_is_open();
@@ -112,7 +112,7 @@ static void look_at_call(struct call *call) {
   if (call->in_capture)
     call->record_function |= IN_CAPTURE_BIT;
   describe_graph_call(call);
-  if (UNLIKELY(selection.python_stacks) && is_any_launch(function))
+  if (UNLIKELY(asks_for_origins()) && is_any_launch(function))
     look_at_origin(call);
   if (call->in_capture && function->effect == EFFECT_LAUNCH) {
     call->kernel = kernel_of_handle(call->arguments[function->effect_terms[0].first]);
@@ -146,8 +146,10 @@ static bool enter_window(struct call *call, bool may_be_recorded) {
     call->window = (uint32_t)(prepared_for >> 1);
     if (recorded)
       prepare_call(call, touches);
-    if (call->ending_context != 0)
+    if (call->ending_context != 0) {
       collect_timings(call->ending_context);
+      forget_flights(call->ending_context);
+    }
     if (touches && !call->inside)
       go_through_gate(call, recorded);
     if (window_now() == prepared_for && (in_window || !call->selected))
@@ -251,6 +253,10 @@ void end_call(struct call *call, int result) {
   }
   if (call->timing != NULL)
     launch_was_timed(call, result);
+  if (call->flight != 0)
+    end_flight(call, result);
+  else if (UNLIKELY(result != SUCCESS))
+    device_may_have_failed(NULL, result);
   int now = current_mode();
   bool changes_objects = !only_touches_memory(call->function);
   if (changes_objects) {

@@ -251,6 +251,11 @@ bool device_becomes_idle(const struct range_list *list, const char **problem) {
   return *problem == NULL;
 }
 
+void device_reports(int error, uint64_t call) {
+  atomic_store(&device_error, error);
+  note_device_error(error_of_earlier_work, MOMENT_AFTER, call);
+}
+
 int device_error_met(void) { return atomic_load(&device_error); }
 bool device_stayed_busy(void) { return atomic_load(&patience_has_ended); }
 bool device_failed_before(void) { return atomic_load(&failed_before); }

@@ -3,6 +3,7 @@
 
 #include "base/selection.h"
 #include "contents/copy.h"
+#include "contents/images.h"
 #include "driver/real.h"
 #include "record/writer.h"
 
@@ -92,6 +93,10 @@ static int read_range(struct reading *reading) {
   return result;
 }
 
+static size_t chunks_of(const struct range *range) {
+  return (size_t)((range->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+}
+
 static void skip(const struct range *range, uint64_t call) {
   left_out_bytes += range->bytes;
   write_note(NOTE_MEMORY_SKIPPED, 0, call, "%lu bytes at 0x%lx: the limit of %lu bytes is reached",
@@ -136,6 +141,8 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
   int result = read_range(&reading);
   end_nonfinite(copied, moment);
   bool whole = result == SUCCESS && !reading.over_limit && writer_is_open();
+  if (whole && reached != NULL)
+    range_was_searched(range, spans, memchr(copied->may_reach, 1, chunks_of(range)) == NULL);
   copied->whole = finish_piece(&reading.writer, whole ? COPY_LAST : 0) && whole;
   if (pushed)
     pop_context();

@@ -1,12 +1,16 @@
-// Ranges that bound the selection: NVTX ranges by name, and those of the library.
+// Ranges that bound the selection, NVTX ranges by name and those of the library; and NVTX ranges around
+// launches.
 //
 // The shim is an NVTX injection library: the NVTX headers inside the application look for one in
-// NVTX_INJECTION64_PATH at their first call and ask it to fill in their functions; those with names in wide
-// characters are left empty. Identifiers and layouts are those of nvtx3/nvToolsExt.h and
-// nvtx3/nvtxDetail/nvtxTypes.h, which are the published interface between the two.
+// NVTX_INJECTION64_PATH at their first call and ask it to fill in their functions. Identifiers and layouts
+// are those of nvtx3/nvToolsExt.h and nvtx3/nvtxDetail/nvtxTypes.h, which are the published interface between
+// the two.
 #include "base/selection.h"
 #include "call/call.h"
+#include "objects/ranges.h"
 #include "window/window.h"
+
+#include <wchar.h>
 
 // ---- names --------------------------------------------------------------------------------------
 
@@ -22,10 +26,45 @@ struct attributes {
   int32_t payload_type, reserved;
   uint64_t payload;
   int32_t message_type;
-  const char *message; // also of a registered one
+  union {
+    const char *narrow; // also of a registered one
+    const wchar_t *wide;
+  } message;
 };
 _Static_assert(sizeof(struct attributes) == 48, "nvToolsExt.h");
-enum { MESSAGE_ASCII = 1, MESSAGE_REGISTERED = 3 };
+enum { MESSAGE_NARROW = 1, MESSAGE_WIDE = 2, MESSAGE_REGISTERED = 3 };
+
+enum { NAME_BYTES = 1024 }; // of one in wide characters, which is made UTF-8
+
+static const char *narrow(const wchar_t *wide, char name[NAME_BYTES]) {
+  enum { CHARACTER_BYTES = 4 };
+  size_t used = 0;
+  while (wide != NULL && *wide != 0 && used + CHARACTER_BYTES < NAME_BYTES)
+    used += put_character(name + used, (uint32_t)*wide++);
+  name[used] = '\0';
+  return name;
+}
+
+// NULL: it has none.
+static const char *name_of_event(const struct attributes *event, char name[NAME_BYTES]) {
+  if (event == NULL || event->size < sizeof *event)
+    return NULL;
+  if (event->message_type == MESSAGE_WIDE)
+    return narrow(event->message.wide, name);
+  return event->message_type == MESSAGE_NARROW || event->message_type == MESSAGE_REGISTERED
+             ? event->message.narrow
+             : NULL;
+}
+
+static struct attributes event_of_name(const char *name) {
+  return (struct attributes){
+      .size = sizeof(struct attributes), .message_type = MESSAGE_NARROW, .message.narrow = name};
+}
+
+static struct attributes event_of_wide_name(const wchar_t *name) {
+  return (struct attributes){
+      .size = sizeof(struct attributes), .message_type = MESSAGE_WIDE, .message.wide = name};
+}
 
 // NAME or NAME@DOMAIN. A name may hold an @ itself, so the whole text is tried first.
 static bool is_selected(const char *domain, const char *name) {
@@ -39,20 +78,15 @@ static bool is_selected(const char *domain, const char *name) {
          strlen(name) == (size_t)(at - wanted) && strncmp(name, wanted, (size_t)(at - wanted)) == 0;
 }
 
-static bool event_is_selected(const char *domain, const struct attributes *event) {
-  return event != NULL && event->size >= sizeof *event &&
-         (event->message_type == MESSAGE_ASCII || event->message_type == MESSAGE_REGISTERED) &&
-         is_selected(domain, event->message);
-}
-
 // ---- pushing and popping ------------------------------------------------------------------------
 
-// Each thread has a stack of ranges in each domain. Only the depth counts, and which levels were selected.
+// Each thread has a stack of ranges in each domain, of which the depth counts, and which levels were
+// selected.
 enum { DOMAINS = 32, LEVELS = 64 };
 struct stack {
   const char *domain;
-  int depth;
-  uint64_t selected; // bit n: the range at depth n
+  int depth, unknown; // unknown: of these the innermost that objects/ranges.c does not know
+  uint64_t selected;  // bit n: the range at depth n
   bool used;
 };
 static _Thread_local struct stack stacks[DOMAINS] __attribute__((tls_model("initial-exec")));
@@ -67,13 +101,27 @@ static struct stack *stack_of(const char *domain) {
   return NULL;
 }
 
-static int push(const char *domain, bool selected) {
+static void open_in_thread(struct stack *stack, const char *name, const struct attributes *event) {
+  bool has_attributes = event != NULL && event->size >= sizeof *event;
+  struct range_payload payload = {0};
+  if (has_attributes)
+    payload = (struct range_payload){event->payload_type, event->payload};
+  uint32_t category = has_attributes ? event->category : 0;
+  if (stack->unknown > 0 || !open_range(stack->domain, name != NULL ? name : "", category, payload))
+    stack->unknown++;
+}
+
+static int push(const char *domain, const struct attributes *event) {
   KEEP_ERRNO;
+  char room[NAME_BYTES];
   struct stack *stack = stack_of(domain);
   if (stack == NULL)
     return -1; // NVTX_NO_PUSH_POP_TRACKING
+  const char *name = name_of_event(event, room);
   int level = stack->depth++;
-  if (selected && level < LEVELS) {
+  if (selection.nvtx_stacks)
+    open_in_thread(stack, name, event);
+  if (is_selected(domain, name) && level < LEVELS) {
     stack->selected |= (uint64_t)1 << level;
     begin_selected_range();
   }
@@ -90,13 +138,19 @@ static int pop(const char *domain) {
     stack->selected &= ~((uint64_t)1 << level);
     end_selected_range();
   }
+  if (stack->unknown > 0)
+    stack->unknown--;
+  else if (selection.nvtx_stacks)
+    close_range(domain);
   return level;
 }
 
 // Ranges that begin and end in any thread. The identifier itself says whether it was selected.
-static uint64_t start(bool selected) {
+static uint64_t start(const char *domain, const struct attributes *event) {
   static _Atomic uint64_t started;
   KEEP_ERRNO;
+  char room[NAME_BYTES];
+  bool selected = is_selected(domain, name_of_event(event, room));
   if (selected)
     begin_selected_range();
   return (atomic_fetch_add(&started, 1) + 1) * 2 + selected;
@@ -111,23 +165,39 @@ static void end_in_domain(const char *domain, uint64_t identifier) {
 
 // ---- what the application calls -----------------------------------------------------------------
 
-static int push_event(const struct attributes *event) { return push(NULL, event_is_selected(NULL, event)); }
-static int push_ascii(const char *name) { return push(NULL, is_selected(NULL, name)); }
-static int pop_default(void) { return pop(NULL); }
-static int push_in_domain(const char *domain, const struct attributes *event) {
-  return push(domain, event_is_selected(domain, event));
+static int push_event(const struct attributes *event) { return push(NULL, event); }
+static int push_name(const char *name) {
+  struct attributes event = event_of_name(name);
+  return push(NULL, &event);
 }
-static uint64_t start_event(const struct attributes *event) { return start(event_is_selected(NULL, event)); }
-static uint64_t start_ascii(const char *name) { return start(is_selected(NULL, name)); }
-static uint64_t start_in_domain(const char *domain, const struct attributes *event) {
-  return start(event_is_selected(domain, event));
+static int push_wide(const wchar_t *name) {
+  struct attributes event = event_of_wide_name(name);
+  return push(NULL, &event);
+}
+static int pop_default(void) { return pop(NULL); }
+static uint64_t start_event(const struct attributes *event) { return start(NULL, event); }
+static uint64_t start_name(const char *name) {
+  struct attributes event = event_of_name(name);
+  return start(NULL, &event);
+}
+static uint64_t start_wide(const wchar_t *name) {
+  struct attributes event = event_of_wide_name(name);
+  return start(NULL, &event);
 }
 static void end_default(uint64_t identifier) { end_in_domain(NULL, identifier); }
 
 static char *create_domain(const char *name) { return strdup(name != NULL ? name : ""); }
+static char *create_wide_domain(const wchar_t *name) {
+  char room[NAME_BYTES];
+  return strdup(narrow(name, room));
+}
 static char *register_string(const char *domain, const char *string) {
   (void)domain;
   return create_domain(string);
+}
+static char *register_wide_string(const char *domain, const wchar_t *string) {
+  (void)domain;
+  return create_wide_domain(string);
 }
 
 // Ranges of the library (replay/library/capturing.py). The windows so far, and one; 0: none follows.
@@ -162,12 +232,22 @@ struct callback {
 };
 enum { EXPORT_CALLBACKS = 1, MODULE_CORE = 1, MODULE_CORE2 = 5 };
 static const struct callback callbacks[] = {
-    {MODULE_CORE, 4, (any_function)start_event},       {MODULE_CORE, 5, (any_function)start_ascii},
-    {MODULE_CORE, 7, (any_function)end_default},       {MODULE_CORE, 8, (any_function)push_event},
-    {MODULE_CORE, 9, (any_function)push_ascii},        {MODULE_CORE, 11, (any_function)pop_default},
-    {MODULE_CORE2, 2, (any_function)start_in_domain},  {MODULE_CORE2, 3, (any_function)end_in_domain},
-    {MODULE_CORE2, 4, (any_function)push_in_domain},   {MODULE_CORE2, 5, (any_function)pop},
-    {MODULE_CORE2, 10, (any_function)register_string}, {MODULE_CORE2, 12, (any_function)create_domain},
+    {MODULE_CORE, 4, (any_function)start_event},
+    {MODULE_CORE, 5, (any_function)start_name},
+    {MODULE_CORE, 6, (any_function)start_wide},
+    {MODULE_CORE, 7, (any_function)end_default},
+    {MODULE_CORE, 8, (any_function)push_event},
+    {MODULE_CORE, 9, (any_function)push_name},
+    {MODULE_CORE, 10, (any_function)push_wide},
+    {MODULE_CORE, 11, (any_function)pop_default},
+    {MODULE_CORE2, 2, (any_function)start},
+    {MODULE_CORE2, 3, (any_function)end_in_domain},
+    {MODULE_CORE2, 4, (any_function)push},
+    {MODULE_CORE2, 5, (any_function)pop},
+    {MODULE_CORE2, 10, (any_function)register_string},
+    {MODULE_CORE2, 11, (any_function)register_wide_string},
+    {MODULE_CORE2, 12, (any_function)create_domain},
+    {MODULE_CORE2, 13, (any_function)create_wide_domain},
 };
 
 // 1: NVTX calls what was filled in; the functions that were not stay without effect. Each copy of the NVTX
@@ -179,7 +259,8 @@ EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t)) {
   KEEP_ERRNO;
   if (current_mode() == MODE_UNKNOWN)
     initialise();
-  if (selection.nvtx_range == NULL)
+  note_nvtx_is_used();
+  if (selection.nvtx_range == NULL && !selection.nvtx_stacks)
     return 0;
   for (size_t n = 0; n < sizeof callbacks / sizeof *callbacks; n++) {
     any_function **table = NULL;

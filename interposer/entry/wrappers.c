@@ -5,16 +5,25 @@
 // launches one lookup, and the driver.
 #include "entry/wrappers.h"
 
+#include "base/selection.h"
 #include "call/call.h"
 #include "contents/contents.h"
 #include "driver/real.h"
 #include "graph/graph.h"
 #include "objects/objects.h"
+#include "window/window.h"
 
 static inline uint64_t bits_of_float(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);
   return bits;
+}
+
+// Whichever call is told first that the device has failed: what is known of its launches is written then.
+static inline int looked_at(int result) {
+  if (UNLIKELY(result != SUCCESS) && selection.when.in_stream && current_mode() == MODE_CLOSED)
+    device_may_have_failed(NULL, result);
+  return result;
 }
 
 #define REAL(symbol, parameters) ((int(*) parameters)real_function(SLOT_##symbol))
@@ -32,7 +41,7 @@ static inline uint64_t bits_of_float(float value) {
     struct thread *thread = current_thread();                                                                \
     int now = current_mode();                                                                                \
     if (passes || thread->depth > 0)                                                                         \
-      return REAL(symbol, parameters) arguments;                                                             \
+      return looked_at(REAL(symbol, parameters) arguments);                                                  \
     RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
 
@@ -54,7 +63,7 @@ static inline uint64_t bits_of_float(float value) {
       if (LIKELY(!(matters))) {                                                                              \
         int result = REAL(symbol, parameters) arguments;                                                     \
         leave_closed(thread);                                                                                \
-        return result;                                                                                       \
+        return looked_at(result);                                                                            \
       }                                                                                                      \
       turn_back(thread);                                                                                     \
     }                                                                                                        \
@@ -75,7 +84,7 @@ static inline uint64_t bits_of_float(float value) {
     int result = REAL(symbol, parameters) arguments;                                                         \
     if (UNLIKELY(current_mode() >= MODE_CLOSED) && result == SUCCESS)                                        \
       note_uncaptured(SLOT_##symbol);                                                                        \
-    return result;                                                                                           \
+    return looked_at(result);                                                                                \
   }
 
 #include "generated/wrappers.inc"

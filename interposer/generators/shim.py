@@ -61,6 +61,7 @@ def vocabulary_header() -> str:
     ]
     triggers = ", ".join(c_string(trigger.name) for trigger in vocabulary.TRIGGERS)
     lines.append(f"#define TRIGGER_NAMES {triggers}")
+    lines.append(f"#define STICKY_RESULTS {', '.join(map(str, sorted(vocabulary.STICKY_RESULTS)))}")
     lines.append("")
     for name in vocabulary.CAPTURE_ENVIRONMENT:
         lines.append(f"#define ENV_{name.removeprefix('REPLAY_CAPTURE_')} {c_string(name)}")

@@ -55,6 +55,34 @@ bool memory_reach(const void *data, size_t bytes, struct range_list *reached) {
   return leads;
 }
 
+struct naming {
+  struct range *items;
+  size_t most, count;
+  bool is_more;
+};
+
+static bool name_range(struct range *range, void *state) {
+  struct naming *naming = state;
+  for (size_t n = 0; n < naming->count; n++)
+    if (naming->items[n].base == range->base)
+      return false;
+  naming->is_more = naming->count == naming->most || range->physical != 0; // which has other addresses
+  if (!naming->is_more)
+    naming->items[naming->count++] = *range;
+  return naming->is_more;
+}
+
+bool memory_named(const void *data, size_t bytes, struct range *named, size_t most, size_t *count) {
+  struct naming naming = {.items = named, .most = most};
+  bool leads;
+  HOLD(ranges_lock);
+  bool is_all = !scan(data, bytes, name_range, &naming, &leads);
+  for (size_t n = 0; is_all && n < ranges.count; n++)
+    is_all = !ranges.items[n].any_launch || !name_range(&ranges.items[n], &naming);
+  *count = naming.count;
+  return is_all;
+}
+
 static size_t place_of_word(uint64_t word) { return (size_t)((word * 0x9e3779b97f4a7c15u) >> 56); }
 _Static_assert(KNOWN_WORDS == 1 << 8, "place_of_word");
 

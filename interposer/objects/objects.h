@@ -1,6 +1,7 @@
 // The objects of the application: contexts, kernels, modules, and calls that go into a stream capture.
 #pragma once
 
+#include "base/selection.h"
 #include "record/call.h"
 
 // ---- contexts -----------------------------------------------------------------------------------
@@ -66,6 +67,7 @@ const char *element_types_of(struct kernel *kernel, uint32_t *bytes);
 
 // ---- where a launch came from -------------------------------------------------------------------
 
+static inline bool asks_for_origins(void) { return selection.python_stacks || selection.nvtx_stacks; }
 void look_at_origin(struct call *call); // LAUNCH, GRAPH_LAUNCH: while this thread is where it launches
 void write_origin(struct call *call);   // before ENTER
 

@@ -1,15 +1,17 @@
-// Where launches came from: stacks of Python frames, each written once (replay/raw/FORMAT.md), and which of
-// them the selection asks for.
+// Where launches came from: stacks of Python frames and of NVTX ranges around them, each written once
+// (replay/raw/FORMAT.md), and which of them the selection asks for.
 #include "objects/objects.h"
 
 #include "base/handles.h"
 #include "base/selection.h"
 #include "objects/python.h"
+#include "objects/ranges.h"
 #include "record/writer.h"
 
 #include <stdio.h>
 
 enum { MOST_FRAMES = 64, MOST_STACKS = 65536, MOST_PLACES = 65536 };
+enum { LEAST_KEY = DEAD_HANDLE + 1 };
 
 struct known_stack {
   uint32_t number; // from 1; 0: too many others came before it
@@ -20,7 +22,7 @@ static MUTEX(lock);
 static ZERO_IN_CHILD struct handle_table stacks,
     places; // by their keys; the numbers of places are their objects
 static ZERO_IN_CHILD uint32_t stack_count, place_count;
-static ZERO_IN_CHILD atomic_bool told_why;
+static ZERO_IN_CHILD atomic_bool told_why, told_no_ranges;
 
 // ---- what is asked for --------------------------------------------------------------------------
 
@@ -37,36 +39,63 @@ static bool is_source(const struct python_place *place) {
 
 // ---- stacks -------------------------------------------------------------------------------------
 
-// The number of a place, from 1; 0: there is no room for it. It is written when it is met for the first time.
-static uint32_t number_of_place(uint64_t key, struct python_place *place) {
+// The number of a frame or a range, from 1; 0: there is no room for it.
+static uint32_t known_place(uint64_t key) {
   const struct handle_row *known = find_handle(&places, key);
-  if (known != NULL)
-    return (uint32_t)(uintptr_t)known->object;
-  static char text[sizeof place->file + sizeof place->function + 64];
-  without_home(place->file);
-  int length = snprintf(text, sizeof text, "frame.%u=%d\t%s\t%s\n", place_count + 1, place->line, place->file,
-                        place->function);
+  return known != NULL ? (uint32_t)(uintptr_t)known->object : 0;
+}
+
+// It is written when it is met for the first time.
+static uint32_t add_place(uint64_t key, const char *text, size_t length) {
   if (place_count == MOST_PLACES || !add_handle(&places, key, (void *)(uintptr_t)(place_count + 1)))
     return 0;
-  write_process_text(text, (size_t)length);
+  write_process_text(text, length);
   return ++place_count;
 }
 
+static uint32_t number_of_frame(uint64_t key, struct python_place *place) {
+  static char text[sizeof place->file + sizeof place->function + 64];
+  uint32_t number = known_place(key);
+  if (number != 0)
+    return number;
+  without_home(place->file);
+  int length = snprintf(text, sizeof text, "frame.%u=%d\t%s\t%s\n", place_count + 1, place->line, place->file,
+                        place->function);
+  return add_place(key, text, (size_t)length);
+}
+
+static uint32_t number_of_range(const struct open_range *range) {
+  char text[4 * RANGE_NAME_BYTES];
+  uint64_t key = range->key > DEAD_HANDLE ? range->key : LEAST_KEY;
+  uint32_t number = known_place(key);
+  if (number != 0)
+    return number;
+  int length = snprintf(text, sizeof text, "range.%u=", place_count + 1);
+  return add_place(key, text,
+                   (size_t)length + describe_range(range, text + length, sizeof text - (size_t)length));
+}
+
 // With the lock held. One place is described at a time: they are large, and the application's stack may be
-// small.
+// small. The ranges are those of this thread, the innermost first as the frames are, and around all of them.
 static struct known_stack *add_stack(uint64_t key, const struct python_frame *frames, unsigned count,
-                                     bool more) {
+                                     bool more, const struct thread *thread) {
   static struct python_place place;
-  char text[MOST_FRAMES * 8 + 64];
+  static char text[(MOST_FRAMES + MOST_RANGES) * 8 + 64];
   bool writes = stack_count < MOST_STACKS;
+  unsigned ranges = selection.nvtx_stacks ? thread->ranges_open : 0;
   int length = snprintf(text, sizeof text, "stack.%u=", stack_count + 1);
   struct known_stack *stack = calloc(1, sizeof *stack);
   if (stack == NULL)
     return NULL;
-  for (unsigned n = 0; n < count; n++) {
-    describe_python_frame(&frames[n], &place);
-    stack->selected |= selection.source != NULL && is_source(&place);
-    uint32_t number = writes ? number_of_place(python_frame_key(&frames[n]), &place) : 0;
+  for (unsigned n = 0; n < count + ranges; n++) {
+    uint32_t number = 0;
+    if (n < count) {
+      describe_python_frame(&frames[n], &place);
+      stack->selected |= selection.source != NULL && is_source(&place);
+    }
+    if (writes)
+      number = n < count ? number_of_frame(python_frame_key(&frames[n]), &place)
+                         : number_of_range(&thread->ranges[count + ranges - 1 - n]);
     writes = writes && number != 0;
     length += snprintf(text + length, sizeof text - (size_t)length, n > 0 ? " %u" : "%u", number);
   }
@@ -88,24 +117,31 @@ static void tell_why(void) {
     write_note(NOTE_ORIGIN_UNKNOWN, 0, 0, "Python frames are not known: %s", why);
 }
 
+static void tell_no_ranges(void) {
+  if (!nvtx_is_used() && !atomic_exchange(&told_no_ranges, true))
+    write_note(NOTE_ORIGIN_UNKNOWN, 0, 0, "NVTX ranges are not known: nothing has used NVTX 3 yet");
+}
+
 void look_at_origin(struct call *call) {
   struct python_frame frames[MOST_FRAMES];
-  bool more;
-  unsigned count = python_frames(frames, MOST_FRAMES, &more);
-  if (count == 0) {
+  bool more = false;
+  const struct thread *thread = call->thread;
+  unsigned count = selection.python_stacks ? python_frames(frames, MOST_FRAMES, &more) : 0;
+  unsigned ranges = selection.nvtx_stacks ? thread->ranges_open : 0;
+  if (selection.python_stacks && count == 0)
     tell_why();
+  if (count + ranges == 0)
     return;
-  }
-  uint64_t key = more;
+  uint64_t key = more ^ (ranges > 0 ? thread->ranges[ranges - 1].keys : 0);
   for (unsigned n = 0; n < count; n++)
     key = (key ^ python_frame_key(&frames[n]) ^ key >> 31) * 0x9e3779b97f4a7c15u;
-  key = key > DEAD_HANDLE ? key : 2;
+  key = key > DEAD_HANDLE ? key : LEAST_KEY;
   const struct handle_row *known = find_handle(&stacks, key);
   const struct known_stack *stack = known != NULL ? known->object : NULL;
   if (stack == NULL) {
     HOLD(lock);
     known = find_handle(&stacks, key);
-    stack = known != NULL ? known->object : add_stack(key, frames, count, more);
+    stack = known != NULL ? known->object : add_stack(key, frames, count, more, thread);
   }
   call->origin = stack != NULL ? stack->number : 0;
   call->is_from_source = stack != NULL && stack->selected;
@@ -114,6 +150,8 @@ void look_at_origin(struct call *call) {
 // Only what differs from the launch of this thread before it in the window.
 void write_origin(struct call *call) {
   struct thread *thread = call->thread;
+  if (selection.nvtx_stacks)
+    tell_no_ranges();
   uint64_t now = (uint64_t)call->window << 32 | call->origin;
   if (thread->origin == now + 1)
     return;

@@ -270,23 +270,7 @@ static void copy_text(const uint8_t *text, char *to, size_t bytes) {
   intptr_t length = python.length_of(text), most = (intptr_t)(bytes - 1) / 4;
   for (intptr_t n = length > most ? length - most : 0; n < length; n++) {
     uint32_t character = python.character_of(text, n);
-    if (character < 0x20 || character == 0x7f || (character >= 0xd800 && character < 0xe000))
-      character = '?';
-    if (character < 0x80) {
-      to[used++] = (char)character;
-    } else if (character < 0x800) {
-      to[used++] = (char)(0xc0 | character >> 6);
-      to[used++] = (char)(0x80 | (character & 0x3f));
-    } else if (character < 0x10000) {
-      to[used++] = (char)(0xe0 | character >> 12);
-      to[used++] = (char)(0x80 | (character >> 6 & 0x3f));
-      to[used++] = (char)(0x80 | (character & 0x3f));
-    } else {
-      to[used++] = (char)(0xf0 | character >> 18);
-      to[used++] = (char)(0x80 | (character >> 12 & 0x3f));
-      to[used++] = (char)(0x80 | (character >> 6 & 0x3f));
-      to[used++] = (char)(0x80 | (character & 0x3f));
-    }
+    used += put_character(to + used, character);
   }
   to[used] = '\0';
 }

@@ -120,7 +120,7 @@ void launch_took(struct watched_row *row, uint64_t ordinal, uint64_t time_ns) {
   row->slow = ordinal;
   row->slow_ns = time_ns;
   row->median_ns = slower ? median : 0;
-  if (selection.when.ring == 0 && row->armed == 0)
+  if ((selection.when.ring == 0 || selection.when.in_stream) && row->armed == 0)
     row->armed = ARMED_LAUNCHES;
 }
 
@@ -152,11 +152,11 @@ bool launch_is_wanted(struct call *call) {
     atomic_fetch_add(&unwatched_paused, 1);
     return false;
   }
-  if (selection.when.ring > 0 || is_asked_for())
+  if (is_asked_for())
     return true;
   struct watched_row *row = row_of_launch(call);
   if (row == NULL || row->armed == 0)
-    return false;
+    return selection.when.ring > 0 && begin_flight(call) == FLIGHT_WAITS;
   HOLD(lock);
   row->armed -= row->armed > 0;
   return true;
@@ -253,6 +253,16 @@ static void pause_after_hit(void) {
   atomic_store(&paused_until_ns, now + pause);
 }
 
+void write_hit(const char *trigger, uint64_t ordinal, const char *kernel, const char *words, uint64_t call) {
+  write_note(NOTE_TRIGGER, 0, call, "%s launch %lu of %s: %s", trigger, ordinal, kernel, words);
+  signals_answered = (uint32_t)signals;
+  answered = times_asked();
+  pause_after_hit();
+  // After an error or a hang this process gets no further.
+  if (++hits >= selection.when.max_snapshots || device_error_met() != 0 || device_stayed_busy())
+    atomic_store(&has_ended, true);
+}
+
 void judge_window(const struct call *launch, uint64_t call, bool owns_gate, uint64_t recorded) {
   char words[200];
   // Of launches of other threads in this window only what ends a context is told.
@@ -270,23 +280,18 @@ void judge_window(const struct call *launch, uint64_t call, bool owns_gate, uint
     atomic_store(&has_ended, true);
   if (trigger == NULL)
     return;
-  const char *kernel = launch != NULL && launch->kernel != NULL ? launch->kernel->name : "a graph";
-  write_note(NOTE_TRIGGER, 0, call, "%s launch %lu of %s: %s", trigger, ordinal, kernel, words);
-  signals_answered = (uint32_t)signals;
-  answered = times_asked();
+  write_hit(trigger, ordinal, launch != NULL && launch->kernel != NULL ? launch->kernel->name : "a graph",
+            words, call);
   windows_are_kept();
   struct watched_row *row = launch != NULL ? row_of_launch((struct call *)(uintptr_t)launch) : NULL;
   if (row != NULL)
     row->armed = 0;
-  pause_after_hit();
-  // After an error or a hang this process gets no further.
-  if (++hits >= selection.when.max_snapshots || device_error_met() != 0 || device_stayed_busy())
-    atomic_store(&has_ended, true);
 }
 
 void end_watching(void) {
   enum { FIRST_FAULT = 700 }; // of the errors of kernels
-  char text[600];
+  look_for_failure();
+  char text[900];
   int length =
       snprintf(text, sizeof text,
                "watched.paused=%lu\nwatched.hits=%lu\nwatched.without_types=%lu\nwatched.held=%lu\n"
@@ -296,6 +301,7 @@ void end_watching(void) {
   if (too_small_bytes > 0)
     length += snprintf(text + length, sizeof text - (size_t)length, "watched.too_small=%lu %lu\n",
                        too_small_launch, too_small_bytes);
+  length += (int)describe_flights(text + length, sizeof text - (size_t)length);
   int error = watches(WHEN_ERROR) && hits == 0 && current_context() != 0 ? ASK("cuStreamQuery", 1) : 0;
   if (error >= FIRST_FAULT && error != ERROR_CONTEXT_IS_DESTROYED)
     length += snprintf(text + length, sizeof text - (size_t)length, "watched.error_elsewhere=%d\n", error);

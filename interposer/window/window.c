@@ -36,6 +36,21 @@ uint32_t open_window(uint64_t call, uint64_t ordinal) {
   return number;
 }
 
+bool tell_window(uint64_t ordinal, void (*tell)(uint32_t window, uint64_t number, void *state), void *state) {
+  HOLD(changing);
+  if (current_mode() == MODE_OPEN || !writer_is_open())
+    return false;
+  atomic_store(&any_window, true);
+  uint32_t window = atomic_fetch_add(&window_number, 1) + 1;
+  uint64_t number = next_call_number();
+  write_graph_changes();
+  write_note(NOTE_WINDOW_OPEN, 0, number, "launch %lu", ordinal);
+  tell(window, number, state);
+  describe_perturbation();
+  write_note(NOTE_WINDOW_CLOSE, 0, number, "1 launch");
+  return true;
+}
+
 // With a window for each launch: the launches that are selected, if all of them come.
 static uint64_t windows_at_most(void) {
   return (selection.last_launch - selection.first_launch) / selection.every + 1;
@@ -103,6 +118,8 @@ static void close_window(struct thread *thread, uint64_t call, uint32_t number, 
   if (owns_gate)
     open_gate(thread);
   list_free(&list);
+  if (device_failed_before()) // perhaps a launch that was not waited for
+    device_may_have_failed(NULL, device_error_met());
 }
 
 void finish_selection(void) {
@@ -175,7 +192,7 @@ static void count_skipped(const struct call *call) {
 void finish_launch(struct call *call) {
   if (!is_any_launch(call->function))
     return;
-  if (call->matched > 0 && call->number == 0)
+  if (call->matched > 0 && call->number == 0 && call->flight == 0)
     count_skipped(call);
   uint64_t launches = call->function->effect == EFFECT_LAUNCH ? 1 : kernels_in_graph(call->arguments[0]);
   uint64_t recorded = call->number != 0 ? atomic_fetch_add(&launches_recorded, launches) + launches : 0;

@@ -35,8 +35,23 @@ void launch_took(struct watched_row *row, uint64_t ordinal, uint64_t time_ns);
 // Before the window is closed: whether it is kept. launch: the one that it ends with; NULL: the process ends.
 void judge_window(const struct call *launch, uint64_t call, bool owns_gate, uint64_t recorded);
 bool watching_has_ended(void);
+void write_hit(const char *trigger, uint64_t ordinal, const char *kernel, const char *words, uint64_t call);
 void begin_watching(void); // when the process has been described
 void end_watching(void);   // before the process ends
+
+// Writes a window of one launch that has left the driver: `tell` writes what is in it. False: another one is
+// open.
+bool tell_window(uint64_t ordinal, void (*tell)(uint32_t window, uint64_t number, void *state), void *state);
+
+// ---- launches that are watched and not waited for (window/flights.c) ----------------------------
+
+enum flying { FLIGHT_WAITS, FLIGHT_BEGINS, FLIGHT_BEYOND }; // BEYOND: --ring-bandwidth does not allow it
+enum flying begin_flight(struct call *call);                // before a launch; WAITS: record it as any other
+void end_flight(struct call *call, int result);             // of a call that has a flight
+void device_may_have_failed(struct call *call, int result); // call: NULL where no launch is told so
+void look_for_failure(void);                                // that no call was told yet
+void forget_flights(uint64_t context);                      // that is about to end
+size_t describe_flights(char *text, size_t room);
 
 // ---- GPU times in the application ---------------------------------------------------------------
 

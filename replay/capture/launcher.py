@@ -118,7 +118,7 @@ def capture_environment(
     child["LD_LIBRARY_PATH"] = _prepended(":".join(folders), base.get("LD_LIBRARY_PATH"))
     library = driver.library if driver.folder is None else driver.folder / SONAME
     child["REPLAY_CAPTURE_REAL_DRIVER"] = str(library)
-    if selection.nvtx:
+    if selection.nvtx or selection.nvtx_stacks:
         child[NVTX_INJECTION] = str(interposer)
     child |= stacks.environment(child, driver)
     if selection.torch_blocks:

@@ -32,7 +32,8 @@ class Selection:
     nvtx, profiler: only inside NVTX ranges of this name, only between cuProfilerStart and cuProfilerStop; with
     whole_range, everything in the first such range instead of launches.
     every: a window of its own for every so-manieth of these launches; 0: one window from the first to the last.
-    torch_blocks: PyTorch tells its blocks. python_stacks: the Python frames of each recorded launch are kept.
+    torch_blocks: PyTorch tells its blocks. python_stacks, nvtx_stacks: the Python frames and
+    the NVTX ranges of each recorded launch are kept.
     source: only launches with a Python frame there: FILE, FILE:LINE or FILE:FIRST-LAST.
     watching: only launches that go wrong; the others say among which.
     kernel: "" matches every kernel. maximum_bytes, maximum_launches: 0 for no limit.
@@ -52,6 +53,7 @@ class Selection:
     every: int = 0
     torch_blocks: bool = False
     python_stacks: bool = False
+    nvtx_stacks: bool = False
     source: str = ""
     watching: Watching | None = None
 
@@ -66,6 +68,8 @@ class Selection:
             variables["REPLAY_CAPTURE_PROFILER"] = "1"
         if self.python_stacks:
             variables["REPLAY_CAPTURE_PYTHON_STACKS"] = "1"
+        if self.nvtx_stacks:
+            variables["REPLAY_CAPTURE_NVTX_STACKS"] = "1"
         if self.source:
             variables["REPLAY_CAPTURE_SOURCE"] = self.source
         if self.all:
@@ -106,6 +110,7 @@ class Selection:
             words += ["--max-launches", str(self.maximum_launches)]
         words += ["--torch-blocks"] if self.torch_blocks else []
         words += ["--python-stacks"] if self.python_stacks else []
+        words += ["--nvtx-stacks"] if self.nvtx_stacks else []
         return " ".join(words)
 
     def _launches(self) -> str:
@@ -128,9 +133,11 @@ def parse_selection(
     each: bool = False,
     torch_blocks: bool = False,
     python_stacks: bool = False,
+    nvtx_stacks: bool = False,
     source: str | None = None,
     when: str | None = None,
     ring: str | None = None,
+    ring_bandwidth: str | None = None,
     maximum_snapshots: int | None = None,
     interval: str | None = None,
 ) -> Selection:
@@ -141,14 +148,16 @@ def parse_selection(
     """
     watching = None
     if when is not None:
-        watching = parse_watching(when, ring, maximum_snapshots, interval)
+        watching = parse_watching(when, ring, maximum_snapshots, interval, ring_bandwidth)
         if everything or launch is not None or each or maximum_launches is not None:
             raise UsageError(
                 "--when chooses the launches", next="leave out --launch, --each, --all and --max-launches"
             )
         each = True
-    elif ring is not None or maximum_snapshots is not None or interval is not None:
-        raise UsageError("--ring, --max-snapshots and --every belong to --when", next="add --when error")
+    elif any(given is not None for given in (ring, ring_bandwidth, maximum_snapshots, interval)):
+        raise UsageError(
+            "--ring, --ring-bandwidth, --max-snapshots and --every belong to --when", next="add --when error"
+        )
     if source is not None:
         source = _parse_source(source)
         if everything:
@@ -196,6 +205,7 @@ def parse_selection(
         every=every,
         torch_blocks=torch_blocks,
         python_stacks=python_stacks,
+        nvtx_stacks=nvtx_stacks,
         source=source or "",
         watching=watching,
     )

@@ -12,6 +12,8 @@ from replay.text import parse_size, parse_time
 
 _TIMES = "give for example 5ms, 30s or 10m"
 _BY_NAME = {trigger.name: trigger for trigger in TRIGGERS}
+_BY_DEVICE = {"error", "assert"}  # the device itself says so
+_BY_NEXT = {item.name for item in TRIGGERS if not item.ring}  # the next such launch is kept
 _SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}
 
 
@@ -19,7 +21,8 @@ _SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}
 class Watching:
     """What is watched for. triggers: name -> number, as the shim takes it (0 for none). ring: launches that are held
     until it is known whether they went wrong, 0: none. ring_bytes: contents of one of them at most, 0 for no limit.
-    every_ns: from one snapshot to the next."""
+    every_ns: from one snapshot to the next. ring_bandwidth: bytes a second that are copied for launches that are not
+    waited for, 0 for no limit. keeps_launch_itself: the ring was asked for, also where no trigger needs it."""
 
     triggers: dict[str, int]
     typed: str
@@ -27,6 +30,16 @@ class Watching:
     ring_bytes: int = 0
     maximum_snapshots: int = 1
     every_ns: int = 0
+    ring_bandwidth: int = 0
+    keeps_launch_itself: bool = False
+
+    @property
+    def in_stream(self) -> bool:
+        """Whether a launch can be watched with no wait of the host. What is found out by looking at a launch when it
+        has ended, or has to outlive the process, cannot."""
+        if not self.triggers.keys() & _BY_DEVICE or self.triggers.keys() - _BY_DEVICE - _BY_NEXT:
+            return False
+        return not (self.keeps_launch_itself and self.triggers.keys() & _BY_NEXT)
 
     def environment(self) -> dict[str, str]:
         """The variables that tell the shim."""
@@ -39,6 +52,10 @@ class Watching:
             found["REPLAY_CAPTURE_RING"] = str(self.ring)
         if self.ring_bytes:
             found["REPLAY_CAPTURE_RING_BYTES"] = str(self.ring_bytes)
+        if self.in_stream:
+            found["REPLAY_CAPTURE_RING_IN_STREAM"] = "1"
+        if self.ring_bandwidth:
+            found["REPLAY_CAPTURE_RING_BANDWIDTH"] = str(self.ring_bandwidth)
         if self.every_ns:
             found["REPLAY_CAPTURE_EVERY"] = str(self.every_ns)
         return found
@@ -49,9 +66,13 @@ class Watching:
 
 
 def parse_watching(
-    when: str, ring: str | None = None, maximum_snapshots: int | None = None, every: str | None = None
+    when: str,
+    ring: str | None = None,
+    maximum_snapshots: int | None = None,
+    every: str | None = None,
+    ring_bandwidth: str | None = None,
 ) -> Watching:
-    """`slower=2x,error`, or `nan or hang=30s`; with `--ring`, `--max-snapshots` and `--every`. Raises UsageError."""
+    """`slower=2x,error`, or `nan or hang=30s`; with the options that belong to it. Raises UsageError."""
     triggers: dict[str, int] = {}
     for text in re.split(r"\s*,\s*|\s+or\s+", when.strip()):
         name, _, value = text.partition("=")
@@ -71,7 +92,18 @@ def parse_watching(
     every_ns = _time_ns(every, "--every") if every is not None else 0
     given += f" --max-snapshots {maximum_snapshots}" if maximum_snapshots else ""
     given += f" --every {every}" if every else ""
-    return Watching(triggers, given, launches, ring_bytes, maximum_snapshots or 1, every_ns)
+    bandwidth = parse_size(ring_bandwidth, "--ring-bandwidth") if ring_bandwidth is not None else 0
+    given += f" --ring-bandwidth {ring_bandwidth}" if ring_bandwidth else ""
+    watching = Watching(
+        triggers, given, launches, ring_bytes, maximum_snapshots or 1, every_ns, bandwidth, ring is not None
+    )
+    if bandwidth and not watching.in_stream:
+        raise UsageError(
+            "these triggers have each launch waited for, so nothing is copied beside it",
+            where="--ring-bandwidth",
+            next="use it with --when error or assert, alone or with slower=, time= and signal",
+        )
+    return watching
 
 
 def _quoted(text: str) -> str:

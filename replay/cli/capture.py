@@ -31,9 +31,9 @@ OPTIONS = {
         "maximum_launches",
         "listing",
     ),
-    "When something goes wrong": ("when", "ring", "maximum_snapshots", "interval"),
+    "When something goes wrong": ("when", "ring", "ring_bandwidth", "maximum_snapshots", "interval"),
     "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images"),
-    "Where it is from": ("python_stacks", "with_ir"),
+    "Where it is from": ("python_stacks", "nvtx_stacks", "with_ir"),
     "Output": ("output", "external", "least", "weights", "keep_raw", "keep_command_line", "json", "quiet"),
 }
 EXAMPLES = (
@@ -114,6 +114,15 @@ def capture(
             show_default="1 where a trigger needs it",
         ),
     ] = None,
+    ring_bandwidth: Annotated[
+        str | None,
+        option(
+            "SIZE",
+            "Copy at most so much in a second for launches that are watched and not waited for.",
+            "--ring-bandwidth",
+            show_default="no limit",
+        ),
+    ] = None,
     maximum_snapshots: Annotated[
         int | None, option("N", "End watching after N of them.", "--max-snapshots", show_default="1")
     ] = None,
@@ -129,6 +138,9 @@ def capture(
     ] = False,
     python_stacks: Annotated[
         bool, flag("--python-stacks", "Keep from where in Python each launch came (--source does, too).")
+    ] = False,
+    nvtx_stacks: Annotated[
+        bool, flag("--nvtx-stacks", "Keep in which NVTX ranges each launch was, with their payload.")
     ] = False,
     full_images: Annotated[
         bool,
@@ -197,9 +209,11 @@ def capture(
         each=each,
         torch_blocks=torch_blocks,
         python_stacks=python_stacks,
+        nvtx_stacks=nvtx_stacks,
         source=source,
         when=when,
         ring=ring,
+        ring_bandwidth=ring_bandwidth,
         maximum_snapshots=maximum_snapshots,
         interval=interval,
     )

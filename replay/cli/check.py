@@ -58,7 +58,9 @@ EXAMPLES = (
 
 def check(
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder of snapshots.")],
-    baseline: Annotated[Path | None, option("DIR", "A folder of results to hold them against.")] = None,
+    baseline: Annotated[
+        str | None, option("DIR|URL", "Results to hold them against: a folder, or the URL of a fleet's.")
+    ] = None,
     config: Annotated[Path | None, option("FILE.toml", "Owners, quarantine and limits.")] = None,
     variant: Annotated[str, option("VARIANT", "Replay everything so, e.g. driver=DIR.")] = "",
     driver: ReplayDriver = None,
@@ -73,7 +75,7 @@ def check(
         Path | None, option("FILE.toml", "Kinds of devices to search on.", show_default="this machine")
     ] = None,
     results: Annotated[
-        Path | None, option("DIR", "Where the search keeps what it found.", show_default="fleet")
+        str | None, option("DIR|URL", "Where the search keeps what it found.", show_default="fleet")
     ] = None,
     budget: Annotated[
         str, option("TIME", "No snapshot and no search is begun after this: 90s, 5m, 1h.")
@@ -98,6 +100,7 @@ def check(
     from replay.beside import SHARED, require_place
     from replay.cli.common import reproduction, seconds
     from replay.errors import ExitCode, UsageError
+    from replay.fleet.sharing.mirror import folder_of
     from replay.library.checking import check as run_check
     from replay.report.check import github_annotations, github_summary, headline, junit, render_check
     from replay.report.streams.json import print_result
@@ -127,14 +130,15 @@ def check(
             search.require(matrix)
         begin_s = time.monotonic()
         result = run_check(
-            corpus, baseline, config=config, variant=variant, driver=driver, history=history, budget_s=budget_s,
-            state=state, timeout_s=seconds(timeout, "--timeout"), trust=trust, quick=quick, command=reproduction(),
+            corpus, folder_of(baseline) if baseline else None, config=config, variant=variant, driver=driver,
+            history=history, budget_s=budget_s, state=state,
+            timeout_s=seconds(timeout, "--timeout"), trust=trust, quick=quick, command=reproduction(),
             progress=line.show,
         )  # fmt: skip
         if search is not None:
             left_s = math.inf if budget_s is None else budget_s - (time.monotonic() - begin_s)
             search = dataclasses.replace(search, budget_s=left_s)
-            result, steps = _search(search, result, corpus, matrix, results or Path("fleet"), driver, quick)
+            result, steps = _search(search, result, corpus, matrix, results or "fleet", driver, quick)
     if output is not None:
         write_document(output, CHECK, result)
     if junit_file is not None:
@@ -156,22 +160,26 @@ def _search(
     result: Check,
     corpus: Path,
     matrix: Path | None,
-    results: Path,
+    results: str,
     driver: str | None,
     quick: bool,
 ) -> tuple[Check, list[str]]:
     """The result with what made each step, and what to print."""
     from replay.cli.steps import write_steps
+    from replay.fleet.sharing.mirror import open_place
     from replay.library.steps import is_step, search_check, unit_name
     from replay.report.bisect import answer
     from replay.report.steps import of_check
 
-    caused, troubles = search_check(search, results, corpus, result, matrix, driver, quick)
+    place = open_place(results)
+    caused, troubles = search_check(search, place, corpus, result, matrix, driver, quick)
     of = {item.unit: answer(item.found) for item in caused}
     cases = [
         dataclasses.replace(case, cause=of.get(unit_name(case), "") if is_step(case) else "")
         for case in result.cases
     ]
     steps = {unit_name(case): of_check(case) for case in cases if is_step(case)}
-    lines = write_steps(results / "causes", caused, steps)
+    lines = write_steps(place.folder / "causes", caused, steps)
+    for path in sorted((place.folder / "causes").iterdir()):
+        place.share(path)
     return dataclasses.replace(result, cases=cases, notes=[*result.notes, *troubles]), lines

@@ -13,7 +13,9 @@ EXAMPLES = ("replay dashboard results -o site",)
 
 
 def dashboard(
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="The folder of all nights of a fleet.")],
+    results: Annotated[
+        str, typer.Argument(metavar="RESULTS", help="The folder of all nights of a fleet, or its URL.")
+    ],
     output: Annotated[Path, option("DIR", "The folder of the site.", "-o", "--output")] = Path("site"),
     parquet: Annotated[bool, flag("--parquet", "Write fleet.parquet, too (needs pyarrow).")] = False,
     show: Open = False,
@@ -29,6 +31,7 @@ def dashboard(
     from replay.errors import FileError
     from replay.fleet.canaries import courses
     from replay.fleet.planning import nights
+    from replay.fleet.sharing.mirror import open_place
     from replay.fleet.verdicts import verdicts
     from replay.history.series import look
     from replay.report.fleet import fleet_parquet
@@ -38,12 +41,14 @@ def dashboard(
     from replay.results.store import write_whole
     from replay.text import number
 
-    every, left_out = nights(results)
     count = 0
     with StageLine(hidden=quiet) as line:
         line.show("reading results")
+        place = open_place(results)
+        place.look(place.folder, now=True)
+        every, left_out = nights(place)
         found = verdicts(every[-1], every[-2] if len(every) > 1 else None, left_out)
-        site = files_of(found, look(results), courses(every[-1].folder.parent, found.devices))
+        site = files_of(found, look(place.folder), courses(every[-1].folder.parent, found.devices))
         extra = [("fleet.parquet", fleet_parquet(found))] if parquet else []
         for name, contents in chain(extra, ((name, text.encode()) for name, text in site)):
             path = output / name

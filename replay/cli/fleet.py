@@ -55,12 +55,14 @@ def fleet(
     action: Annotated[
         Action, typer.Argument(metavar="|".join(Action.__members__), help="What to do, see below.")
     ],
-    place: Annotated[Path, typer.Argument(metavar="DIR", help="The corpus to run; else the results.")],
+    place: Annotated[
+        str, typer.Argument(metavar="DIR", help="The corpus to run; else the results, or their URL.")
+    ],
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME", help="Nodes to drain; units or devices to retry.")
     ] = None,
     matrix: Annotated[Path | None, option("FILE.toml", "What is compared with what, and where.")] = None,
-    results: Annotated[Path, option("DIR", "Where all results go, of every night.")] = Path("fleet"),
+    results: Annotated[str, option("DIR|URL", "Where all results go, of every night.")] = "fleet",
     on: Annotated[str, ON] = LOCAL,
     night: Annotated[
         str, option("NAME", "Which night.", show_default="the one that has not ended, else a new one")
@@ -94,12 +96,13 @@ def fleet(
             require_place(path)
     outputs = _Outputs(output, junit_file, json, quiet)
     if action is Action.run:
-        return _run(place, matrix, results, on, night, confirm, outputs, bisect, budget)
+        return _run(Path(place), matrix, results, on, night, confirm, outputs, bisect, budget)
     if action is Action.work:
         return _work(place, kind, slot, node)
     from replay.fleet.planning import nights
+    from replay.fleet.sharing.mirror import open_place
 
-    every, left_out = nights(place)
+    every, left_out = nights(open_place(place))
     found = [item for item in every if not night or item.folder.name == night]
     if not found:
         from replay.errors import UsageError
@@ -120,7 +123,7 @@ class _Outputs(NamedTuple):
 def _run(
     corpus: Path,
     matrix: Path | None,
-    results: Path,
+    results: str,
     on: str,
     name: str,
     confirm: Confirm,
@@ -135,6 +138,7 @@ def _run(
     from replay.fleet.coordinator import coordinate
     from replay.fleet.engines import engine
     from replay.fleet.planning import begin, nights
+    from replay.fleet.sharing.mirror import open_place
     from replay.report.streams.progress import StageLine
 
     if matrix is None:
@@ -151,24 +155,24 @@ def _run(
 
         search = Search(bisect, on, budget_s, command=reproduction())
         search.require()
-    workers = engine(on)
+    workers, shared = engine(on), open_place(results)
     with StageLine(hidden=outputs.json or outputs.quiet) as line:
         line.show("looking at the corpus")
-        night = begin(results, corpus, matrix, name=name, confirm=confirm is Confirm.node)
+        night = begin(shared, corpus, matrix, name=name, confirm=confirm is Confirm.node)
 
         def show(now: Standing) -> None:
             line.show(f"{night.folder.name}: {now.done:,} of {now.units:,} units, {now.running} at work")
 
         troubles = coordinate(night, workers, progress=show)
         if search is not None:
-            more, steps = _search(dataclasses.replace(search, say=line.show), results, night)
+            more, steps = _search(dataclasses.replace(search, say=line.show), night)
             troubles += more
-    every, left_out = nights(results)
+    every, left_out = nights(shared)
     place = next(at for at, item in enumerate(every) if item.folder == night.folder)
     return _tell(every[: place + 1], left_out, outputs, troubles, steps)
 
 
-def _search(search: Search, results: Path, night: Night) -> tuple[list[str], list[str]]:
+def _search(search: Search, night: Night) -> tuple[list[str], list[str]]:
     """What went wrong with workers, and what to print."""
     from replay.cli.steps import write_steps
     from replay.fleet.verdicts import verdicts
@@ -176,20 +180,23 @@ def _search(search: Search, results: Path, night: Night) -> tuple[list[str], lis
     from replay.report.bisect import answer
 
     told = verdicts(night)
-    caused, troubles = search_night(search, results, night, told)
+    caused, troubles = search_night(search, night, told)
     for item in caused:
         night.caused(item.unit, answer(item.found))
-    return troubles, write_steps(night.folder / "causes", caused, {case.unit: case for case in told.cases})
+    steps = write_steps(night.folder / "causes", caused, {case.unit: case for case in told.cases})
+    for path in sorted((night.folder / "causes").iterdir()):
+        night.place.share(path)
+    return troubles, steps
 
 
-def _work(folder: Path, kind: str, slot: int, node: str) -> int:
+def _work(address: str, kind: str, slot: int, node: str) -> int:
     import os
 
-    from replay.fleet.night import Night
+    from replay.fleet.planning import night_at
     from replay.fleet.worker import ends_politely, work
 
     with ends_politely(os.getppid()) as stopping:
-        work(Night(folder), kind, slot, node=node, stopping=stopping)
+        work(night_at(address), kind, slot, node=node, stopping=stopping)
     return 0
 
 
@@ -231,6 +238,8 @@ def _tell(
     from replay.results.json import write_document
     from replay.results.store import write_whole
 
+    for night in found[-2:]:
+        night.look(now=True)
     told = verdicts(found[-1], found[-2] if len(found) > 1 else None, left_out)
     told = dataclasses.replace(told, notes=[*troubles, *told.notes])
     if outputs.document is not None:
@@ -252,6 +261,7 @@ def _change(action: Action, night: Night, names: list[str], quiet: bool) -> int:
     from replay.report.streams.output import put
     from replay.text import number
 
+    night.look(now=True)
     if action is Action.drain:
         if not names:
             raise UsageError("names no node", next="`replay fleet status DIR` lists them")
@@ -269,7 +279,7 @@ def _change(action: Action, night: Night, names: list[str], quiet: bool) -> int:
         units = [name for name in names if name in known]
         devices = [files[name] for name in names if name in files]
         for device in devices:
-            forget(night.folder, device)
+            forget(night.folder, device, night.place)
         count = night.retry(units, devices)
         said = f"{number(count, 'attempt or exclusion', 'attempts and exclusions')} forgotten; `fleet run` goes on"
     if not quiet:

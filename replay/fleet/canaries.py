@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,8 +16,9 @@ from pathlib import Path
 from replay.check.gate import REPEATS, effect_beyond
 from replay.compare.rounds import Observation
 from replay.compare.verdict import MINIMUM_EFFECT
-from replay.errors import FileError, ReplayError
+from replay.errors import ReplayError
 from replay.fleet.night import Who
+from replay.fleet.sharing.place import Place
 from replay.history.spread import occasions, spread_of
 from replay.reading import read_file
 from replay.results.fleet import FleetDevice
@@ -43,16 +42,20 @@ class CanaryFinding:
 @dataclass
 class Canaries:
     """Of one device. folder: of all nights. night: of this one, where times are added. observe: replays the canary
-    once."""
+    once. place: where all nights are; None: a folder of this machine."""
 
     folder: Path
     night: Path
     who: Who
     identity: str
     observe: Callable[[], Observation]
+    place: Place | None = None
     history: list[tuple[str, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if self.place is not None:
+            for night in [path for path in self.folder.iterdir() if path.is_dir()]:
+                self.place.look(night / "canaries", deep=False)
         for path in sorted(self.folder.glob(f"*/canaries/{self.who.file}.jsonl")):
             for item in _times(path, self.identity):
                 self.history = [] if item is None else [*self.history, item]
@@ -90,7 +93,9 @@ class Canaries:
     def _note(self, time_ns: float) -> None:
         now = now_utc()
         self.history.append((now, time_ns))
-        _add(self.night, self.who.file, {"canary": self.identity, "created_utc": now, "median_ns": time_ns})
+        place = self.place or Place(self.folder)
+        item = {"canary": self.identity, "created_utc": now, "median_ns": time_ns}
+        _add(place, self.night, self.who.file, item)
 
 
 def _is_off(ratio: float, limit: float) -> bool:
@@ -106,22 +111,13 @@ def courses(folder: Path, devices: Sequence[FleetDevice]) -> dict[tuple[str, str
     return found
 
 
-def forget(night: Path, device: str) -> None:
+def forget(night: Path, device: str, place: Place | None = None) -> None:
     """What comes now is the history of the device: after it was repaired, say. Raises FileError."""
-    _add(night, device, {"begin": now_utc()})
+    _add(place or Place(night.parent), night, device, {"begin": now_utc()})
 
 
-def _add(night: Path, device: str, item: dict[str, object]) -> None:
-    """Others write into this folder, too: a link would lead out of it, and a pipe would keep us."""
-    path = night / "canaries" / f"{device}.jsonl"
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        with open(path, "a", encoding="utf-8", opener=lambda name, _: os.open(name, flags, 0o666)) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise FileError("is no file", where=path, next="remove it")
-            file.write(json.dumps(item) + "\n")
-    except OSError as error:
-        raise FileError.of(error, path) from None
+def _add(place: Place, night: Path, device: str, item: dict[str, object]) -> None:
+    place.append(night / "canaries" / f"{device}.jsonl", json.dumps(item))
 
 
 def _times(path: Path, identity: str) -> Iterator[tuple[str, float] | None]:

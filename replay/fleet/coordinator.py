@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from replay.errors import ReplayError
+from replay.errors import FileError, ReplayError
 from replay.fleet.engines import Engine, Running
 from replay.fleet.matrix import Kind
 from replay.fleet.night import Night
 from replay.fleet.verdicts import Standing, standing
 
-LOOKS_EVERY_S = 0.5
+MOST_SILENT = 20  # looks in a row that nobody answered
 MOST_RESTARTS = 3  # of one slot, between which nothing was done
 
 
@@ -43,14 +43,24 @@ def coordinate(
         for number in range(_slots(engine, kind, troubles))
     ]
     try:
+        now, silent = standing(night), 0
         while True:
-            now = standing(night)
+            try:
+                now, silent = standing(night), 0
+            except (
+                FileError
+            ) as error:  # a bucket that does not answer for a moment is no reason to end a night
+                silent += 1
+                if silent > MOST_SILENT:
+                    raise
+                if str(error) not in troubles:
+                    troubles.append(str(error))
             progress(now)
             for slot in wanted:
                 _tend(slot, night, engine, now, troubles)
             if all(slot.is_closed for slot in wanted):
                 return troubles
-            sleep(LOOKS_EVERY_S)
+            sleep(night.place.pause_s)
     finally:
         for slot in wanted:
             if slot.running is not None:

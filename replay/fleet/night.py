@@ -13,7 +13,7 @@ somebody holds its lock, which ends with the holder.
     drained/NODE                nothing is begun there
     canaries/NODE.DEVICE.jsonl  what every device took for the canary
     causes/ID.json              what a search found for a step
-    claims                      locks
+    claims, leases/             locks; at a URL objects in their stead
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from replay.beside import SHARED, require_file
+from replay.beside import PRIVATE, require_file
 from replay.compare.verdict import Verdict
 from replay.errors import FileError, FormatError, ReplayError, UsageError, VersionError
-from replay.fleet.claims import Claims
 from replay.fleet.matrix import Matrix, read_matrix
+from replay.fleet.sharing.claims import Claims
+from replay.fleet.sharing.place import Place
 from replay.harmless import harmless, is_plain
 from replay.reading import parse_json, read_file
 from replay.results.fleet import (
@@ -46,7 +47,7 @@ from replay.results.fleet import (
     FleetUnit,
 )
 from replay.results.schema import RunResult
-from replay.results.store import write_result, write_whole
+from replay.results.store import result_data
 from replay.snapshot.schema import from_wire, to_wire
 from replay.text import now_utc
 
@@ -86,10 +87,11 @@ class Taken:
 
 
 class Night:
-    """Raises UsageError where the folder is none."""
+    """Raises UsageError where the folder is none. place: where all nights are; None: a folder of this machine."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, place: Place | None = None) -> None:
         self.folder = folder
+        self.place = Place(folder.parent) if place is None else place
         if not (folder / "plan.json").is_file():
             raise UsageError("is no night of a fleet", where=folder, next="`replay fleet run` begins one")
         # What a link leads to would be written into, and `retry` removes all that is in some of them
@@ -117,7 +119,20 @@ class Night:
 
     def claims(self) -> Claims:
         """The locks of its units: twice the place in the plan, and one more where it is done again."""
-        return Claims(self.folder / "claims")
+        return self.place.claims(self.folder)
+
+    @property
+    def address(self) -> str:
+        """What a worker on another node is told."""
+        return self.place.address(self.folder)
+
+    def look(self, *, now: bool = False) -> None:
+        """See what others did since. Raises FileError."""
+        self.place.look(self.folder, now=now)
+
+    def is_done(self, unit: str, again: bool = False) -> bool:
+        """At this moment, whoever did it. Raises FileError."""
+        return self.place.is_there(self.path_of(unit, again))
 
     def finished(self) -> dict[str, tuple[bool, bool]]:
         """Unit -> whether it is done, and whether it was confirmed. By names alone."""
@@ -162,6 +177,11 @@ class Night:
                 found.append(FleetAttempt(unit, "", "", ""))
         return found
 
+    def attempts_now(self, unit: str, again: bool = False) -> list[FleetAttempt]:
+        """At this moment, whoever began it. Raises FileError."""
+        self.place.look(self.folder / "attempts", deep=False, now=True)
+        return self.attempts(unit, again)
+
     def _attempt(self, unit: str, again: bool, number: int) -> Path:
         return self.folder / "attempts" / f"{unit}{AGAIN if again else ''}.{number}.json"
 
@@ -177,35 +197,40 @@ class Night:
     def begin(self, number: int, unit: FleetUnit, again: bool, who: Who, at_utc: str) -> Taken:
         """After its lock was taken. Raises FileError."""
         path = self._attempt(unit.id, again, len(self.attempts(unit.id, again)) + 1)
-        _write(path, FleetAttempt(unit.id, who.node, who.device, at_utc))
+        self._write(path, FleetAttempt(unit.id, who.node, who.device, at_utc))
         return Taken(number, unit, again, path)
 
     def fail(self, taken: Taken, who: Who, reason: str, at_utc: str) -> None:
         """The attempt did not end it. Raises FileError."""
-        _write(taken.attempt, FleetAttempt(taken.unit.id, who.node, who.device, at_utc, reason))
+        self._write(taken.attempt, FleetAttempt(taken.unit.id, who.node, who.device, at_utc, reason))
 
     def give_back(self, taken: Taken) -> None:
         """As if it had not been begun."""
-        taken.attempt.unlink(missing_ok=True)
+        self.place.delete(taken.attempt)
 
     def finish(self, taken: Taken, found: FleetMeasured, results: dict[str, RunResult]) -> None:
         """Put what was found where everybody sees it; its own file last. Raises FileError."""
         name = taken.unit.id + (AGAIN if taken.again else "")
+        if self.is_done(taken.unit.id, taken.again):  # only where somebody lost a lease of it without knowing
+            self.place.delete(taken.attempt)
+            return
         for folder in ("units", "results"):
             part = self._part(folder, taken.unit.id)
-            part.mkdir(exist_ok=True)
+            part.mkdir(parents=True, exist_ok=True)
             if part.is_symlink():
                 raise FileError("is a link, not a folder of the night", where=part, next="remove it")
         for side, result in results.items():
-            write_result(self._part("results", taken.unit.id) / f"{name}-{side}.rres", result)
+            path = self._part("results", taken.unit.id) / f"{name}-{side}.rres"
+            self.place.write(path, result_data(result), PRIVATE)
         if self.plan.confirm and not taken.again and found.row.verdict in WORTH_CONFIRMING:
-            _write(self.folder / "again" / f"{taken.unit.id}.json",
-                   FleetAttempt(taken.unit.id, found.node, found.device, found.created_utc))  # fmt: skip
-        _write(self.path_of(taken.unit.id, taken.again), found)
-        taken.attempt.unlink(missing_ok=True)
+            self._write(self.folder / "again" / f"{taken.unit.id}.json",
+                        FleetAttempt(taken.unit.id, found.node, found.device, found.created_utc))  # fmt: skip
+        self._write(self.path_of(taken.unit.id, taken.again), found)
+        self.place.delete(taken.attempt)
 
     def wanted_again(self) -> Iterator[FleetAttempt]:
         """Of units that another device should confirm, and who found what there is to confirm."""
+        self.place.look(self.folder / "again", deep=False)
         for name in _names(self.folder / "again"):
             if not self.path_of(name.removesuffix(".json"), True).exists():
                 try:
@@ -216,19 +241,16 @@ class Night:
     def register(self, who: Who, device: FleetDevice) -> FleetDevice:
         """It works on this night. Returns it, with what its clock is off. Raises FileError."""
         path = self.folder / "devices" / f"{who.file}.json"
-        _write(path, device)
-        try:
-            ahead_s = time.time() - path.stat().st_mtime  # of the file server
-        except OSError as error:
-            raise FileError.of(error, path) from None
+        self._write(path, device)
+        ahead_s = time.time() - self.place.time_s(path)
         if abs(ahead_s) > CLOCK_OFF_S:
             device = replace(device, clock_s=round(ahead_s, 1))
-            _write(path, device)
+            self._write(path, device)
         return device
 
     def exclude(self, who: Who, device: FleetDevice) -> None:
         """Nothing more is measured on it. Raises FileError."""
-        _write(self.folder / "excluded" / f"{who.file}.json", device)
+        self._write(self.folder / "excluded" / f"{who.file}.json", device)
 
     def is_excluded(self, who: Who) -> bool:
         """Whether its times do not count."""
@@ -236,12 +258,7 @@ class Night:
 
     def drain(self, node: str) -> None:
         """Begin nothing on a node any more. Raises FileError."""
-        path = self.folder / "drained" / Who(node, "").file
-        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        try:
-            os.close(os.open(path, flags, 0o666))
-        except OSError as error:
-            raise FileError.of(error, path) from None
+        self.place.mark(self.folder / "drained" / Who(node, "").file)
 
     def is_drained(self, node: str) -> bool:
         """Whether nothing may be begun there."""
@@ -252,7 +269,7 @@ class Night:
         for folder in ("excluded", "drained"):
             for name in _names(other.folder / folder):
                 data = read_file(other.folder / folder / name, MAXIMUM_UNIT_BYTES, follow_links=False)
-                write_whole(self.folder / folder / name, data, SHARED)
+                self.place.write(self.folder / folder / name, data)
 
     def caused(self, unit: str, text: str) -> None:
         """Keep what a search found for a step. Raises FileError."""
@@ -262,7 +279,7 @@ class Night:
         folder.mkdir(exist_ok=True)
         path = folder / f"{unit}.json"
         require_file(path)
-        _write(path, FleetCause(unit, now_utc(), text))
+        self._write(path, FleetCause(unit, now_utc(), text))
 
     def causes(self) -> dict[str, str]:
         """Unit -> what a search found for it."""
@@ -292,16 +309,19 @@ class Night:
         count = 0
         for name in _names(self.folder / "attempts"):
             if name.partition(".")[0] in units or not (units or devices):
-                (self.folder / "attempts" / name).unlink(missing_ok=True)
+                self.place.delete(self.folder / "attempts" / name)
                 count += 1
         for name in _names(self.folder / "excluded"):
             if name.removesuffix(".json") in devices or not (units or devices):
-                (self.folder / "excluded" / name).unlink(missing_ok=True)
+                self.place.delete(self.folder / "excluded" / name)
                 count += 1
         return count
 
+    def _write(self, path: Path, value: Any) -> None:
+        self.place.write(path, _data(value))
 
-def begin_night(folder: Path, plan: FleetPlan, matrix: Path) -> Night:
+
+def begin_night(folder: Path, plan: FleetPlan, matrix: Path, place: Place | None = None) -> Night:
     """Make the folder of a night. Of two that do so at once, the first one's plan holds. Raises FileError."""
     try:
         for name in FOLDERS:
@@ -309,20 +329,11 @@ def begin_night(folder: Path, plan: FleetPlan, matrix: Path) -> Night:
         text = matrix.read_bytes()
     except OSError as error:
         raise FileError.of(error, folder) from None
+    place = Place(folder.parent) if place is None else place
     if not (folder / "plan.json").exists():
-        write_whole(folder / "matrix.toml", text, SHARED)
-        # A link is made once, where a rename would replace the plan that others work by
-        own = folder / f".plan.{os.getpid()}.json"
-        _write(own, plan)
-        try:
-            os.link(own, folder / "plan.json")
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise FileError.of(error, folder, "keep the results on a file system with links") from None
-        finally:
-            own.unlink(missing_ok=True)
-    return Night(folder)
+        place.write(folder / "matrix.toml", text)
+        place.create(folder / "plan.json", _data(plan))
+    return Night(folder, place)
 
 
 def _names(folder: Path) -> list[str]:
@@ -332,8 +343,8 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _write(path: Path, value: Any) -> None:
-    write_whole(path, json.dumps(to_wire(value)).encode(), SHARED)
+def _data(value: Any) -> bytes:
+    return json.dumps(to_wire(value)).encode()
 
 
 def _read(path: Path, kind: type[_T], form: str, most_bytes: int) -> _T:

@@ -18,6 +18,8 @@ from replay.compare.sides import SnapshotWindow, windows_at
 from replay.errors import FileError, ReplayError, UsageError
 from replay.fleet.matrix import Matrix, read_matrix
 from replay.fleet.night import Night, begin_night
+from replay.fleet.sharing.mirror import place_of_night
+from replay.fleet.sharing.place import Place
 from replay.inspection.pieces import require_contents
 from replay.results.fleet import PLAN_FORMAT, FleetPlan, FleetProblem, FleetUnit
 from replay.snapshot.container import SnapshotReader
@@ -26,14 +28,16 @@ from replay.snapshot.own import identity
 MOST_UNITS = 10_000_000
 GOES_ON_S = 24 * 3600.0  # for so long a night that has not ended is the one that is meant
 _GIT_TIMEOUT_S = 20.0
-_URL = re.compile(r"[a-z][a-z0-9+.-]+:(/|$)")  # of which a path has left one slash
 _NIGHT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 
 
-def begin(results: Path, corpus: Path, matrix_file: Path, *, name: str = "", confirm: bool = True) -> Night:
+def begin(
+    results: Path | Place, corpus: Path, matrix_file: Path, *, name: str = "", confirm: bool = True
+) -> Night:
     """The night `name` in the folder of results, begun now or before. Without a name: the last one, when it is of the
     same corpus and matrix, has not ended, and began within a day; else a new one. Raises UsageError, FileError."""
-    require_folder(results)
+    place = results if isinstance(results, Place) else Place(results)
+    results = place.folder
     matrix = read_matrix(matrix_file)
     if name and not _NIGHT.fullmatch(name):
         raise UsageError(
@@ -47,37 +51,32 @@ def begin(results: Path, corpus: Path, matrix_file: Path, *, name: str = "", con
     try:
         fcntl.flock(beginning, fcntl.LOCK_EX)  # two that begin at once agree on a night
         # Nights are in order by the clock of the file server, the one that is the same for all.
-        os.utime(beginning)
-        now = datetime.datetime.fromtimestamp(os.fstat(beginning).st_mtime, datetime.timezone.utc)
-        if not name:
-            name = _goes_on(results, corpus, matrix_file, now) or _new_name(results, now)
+        now = datetime.datetime.fromtimestamp(place.now_s(), datetime.timezone.utc)
+        place.look_at_plans()
+        if name:
+            place.look(results / name, now=True)
+        else:
+            name = _goes_on(place, corpus, matrix_file, now) or _new_name(results, now)
         folder = results / name
         if (folder / "plan.json").exists():
-            night = Night(folder)
+            night = Night(folder, place)
             _require_same(night, corpus, matrix_file)
             return night
-        return begin_night(folder, make_plan(corpus, matrix, confirm, now), matrix_file)
+        return begin_night(folder, make_plan(corpus, matrix, confirm, now), matrix_file, place)
     finally:
         os.close(beginning)
 
 
-def require_folder(results: Path) -> None:
-    """Raises UsageError for a URL: who works on a night holds locks in its folder, and a bucket has none."""
-    if _URL.match(str(results)):
-        raise UsageError(
-            "is a URL, and a night needs locks", where=results,
-            next="give a folder that all nodes share, and copy it when the night is over (docs/fleet.md)",
-        )  # fmt: skip
-
-
-def nights(results: Path) -> tuple[list[Night], list[FleetProblem]]:
+def nights(results: Path | Place) -> tuple[list[Night], list[FleetProblem]]:
     """All in a folder of results, oldest first, and why others cannot be read; of a folder that is a night itself that
-    one. Raises UsageError."""
-    require_folder(results)
+    one. Of one at a URL no more is copied than which there are. Raises UsageError, FileError."""
+    place = results if isinstance(results, Place) else Place(results)
+    results = place.folder
+    place.look_at_plans()
     if (results / "plan.json").is_file():
         return [Night(results)], []
     found: list[tuple[str, str]] = []
-    problems: list[FleetProblem] = []
+    problems = [FleetProblem(name, f"left out: {why}") for name, why in place.left_out.items()]
     for path in sorted(results.glob("*/plan.json")):
         try:
             begun = Night(path.parent).plan.created_utc  # plans are large, and not kept
@@ -87,9 +86,15 @@ def nights(results: Path) -> tuple[list[Night], list[FleetProblem]]:
     if not found:
         first = f" ({problems[0].where}: {problems[0].why})" if problems else ""
         raise UsageError(
-            f"holds no night of a fleet{first}", where=results, next="`replay fleet run` begins one"
+            f"holds no night of a fleet{first}", where=place.name, next="`replay fleet run` begins one"
         )
-    return [Night(results / name) for _, name in sorted(found)], problems
+    return [Night(results / name, place) for _, name in sorted(found)], problems
+
+
+def night_at(text: str) -> Night:
+    """Of a folder or a URL. Raises UsageError, FileError."""
+    place, folder = place_of_night(text)
+    return Night(folder, place)
 
 
 def make_plan(corpus: Path, matrix: Matrix, confirm: bool, now: datetime.datetime) -> FleetPlan:
@@ -176,14 +181,14 @@ def _windows(corpus: Path, problems: list[FleetProblem]) -> Iterator[tuple[str, 
         yield from ((name, digest, window) for window in found)
 
 
-def _goes_on(results: Path, corpus: Path, matrix_file: Path, now: datetime.datetime) -> str:
+def _goes_on(place: Place, corpus: Path, matrix_file: Path, now: datetime.datetime) -> str:
     from replay.fleet.verdicts import is_over
 
-    found = list(results.glob("*/plan.json"))
+    found = list(place.folder.glob("*/plan.json"))
     if not found:
         return ""
     try:
-        night = Night(max(found, key=lambda path: path.stat().st_mtime).parent)
+        night = Night(max(found, key=lambda path: path.stat().st_mtime).parent, place)
         _require_same(night, corpus, matrix_file)
         age_s = (now - datetime.datetime.fromisoformat(night.plan.created_utc)).total_seconds()
     except (ReplayError, OSError, ValueError, TypeError):

@@ -28,6 +28,7 @@ from replay.fleet.coordinator import coordinate
 from replay.fleet.engines import Engine
 from replay.fleet.night import Night, begin_night
 from replay.fleet.planning import unit_id
+from replay.fleet.sharing.place import Place
 from replay.results.bisection import FORMAT, Bisection, Step
 from replay.results.comparison import ComparedRow
 from replay.results.fleet import PLAN_FORMAT, FleetMeasured, FleetPlan, FleetUnit
@@ -211,7 +212,7 @@ def _differences(row: ComparedRow) -> list[float]:
 
 
 def run_searches(
-    results: Path,
+    place: Place,
     corpus: Path,
     hunts: Sequence[Hunt],
     matrix_file: Path,
@@ -223,11 +224,11 @@ def run_searches(
     budget_s: float = math.inf,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[str]:
-    """Until each has ended. results: the folder of all nights. question: what tells this search from others. before:
+    """Until each has ended. place: of all nights. question: what tells this search from others. before:
     the night that found the steps, whose devices and nodes that are left out are left out here. budget_s: no wave is
     begun that would end later, by what the ones before took. Returns what went wrong with workers. Raises
     ReplayError."""
-    folder = results / FOLDER / _digest(question, hunts)
+    folder = place.folder / FOLDER / _digest(question, hunts)
     begin_s, start_s, wave_s = time.monotonic(), _START_S, 0.0
     troubles: list[str] = []
     for count in itertools.count(1):
@@ -239,7 +240,7 @@ def run_searches(
                 hunt.stop(BUDGET)
             return troubles
         engine = begin_engine()
-        night = _wave(folder / str(count), corpus, waiting, matrix_file, engine, canary, start_s)
+        night = _wave(place, folder / str(count), corpus, waiting, matrix_file, engine, canary, start_s)
         if before is not None:
             night.leave_out(before)
         for text in dict.fromkeys(hunt.notes[0] for hunt in waiting if hunt.notes):
@@ -256,6 +257,7 @@ def run_searches(
 
 
 def _wave(
+    place: Place,
     folder: Path,
     corpus: Path,
     waiting: Sequence[Hunt],
@@ -277,10 +279,12 @@ def _wave(
     plan = FleetPlan(
         PLAN_FORMAT, __version__, now_utc(), str(corpus.absolute()), False, units, canary, search=True
     )
-    return begin_night(folder, plan, matrix_file)
+    place.look(folder, now=True)
+    return begin_night(folder, plan, matrix_file, place)
 
 
 def _found(night: Night) -> tuple[dict[str, FleetMeasured], dict[str, str]]:
+    night.look(now=True)
     found, why = {}, {}
     finished = night.finished()
     for unit in night.plan.units:

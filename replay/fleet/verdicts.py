@@ -45,6 +45,7 @@ class Standing:
 
 def standing(night: Night) -> Standing:
     """By the names of files and the locks alone."""
+    night.look()
     units = night.plan.units
     finished = night.finished()
     with night.claims() as claims:

@@ -8,7 +8,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -18,17 +18,16 @@ from replay.compare.sides import SnapshotWindow
 from replay.compare.verdict import MINIMUM_EFFECT
 from replay.errors import EngineError, FileError, ReplayError, WorkerError
 from replay.fleet.canaries import Canaries, CanaryFinding
-from replay.fleet.claims import Claims
 from replay.fleet.laboratory import Device, Laboratory, one_of
 from replay.fleet.matrix import owner_of
 from replay.fleet.night import Night, Taken, Who
+from replay.fleet.sharing.claims import Claims
 from replay.results.comparison import ComparedRow, ComparedSide
 from replay.results.fleet import UNIT_FORMAT, FleetDevice, FleetMeasured, FleetUnit
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import identity
 from replay.text import now_utc
 
-LOOKS_EVERY_S = 0.5  # at a night in which nothing is to be had at the moment
 # Units that are done, after which a list of all is cheaper than a look at each: a look is as long as 64 names, so
 # devices that crowd where the last units are do not list a hundred thousand for each.
 _DONE_IN_A_ROW, _NAMES_FOR_A_LOOK = 32, 64
@@ -61,6 +60,7 @@ class Taking:
         to do."""
         seen: list[tuple[int, FleetUnit]] = []
         done = 0
+        self._night.look()
         try:
             while self._waiting:
                 number, unit = self._waiting.popleft()
@@ -89,21 +89,25 @@ class Taking:
         lock = 2 * number + again
         if not self._claims.take(lock):
             return None
-        if not self._night.path_of(unit.id, again).exists():  # somebody did it, before it was locked
-            before = self._night.attempts(unit.id, again)
-            own = bool(before) and (before[-1].node, before[-1].device) == (self._who.node, self._who.device)
-            if len(before) < self._limit and (alone or not own):
-                try:
+        try:
+            if not self._night.is_done(unit.id, again):  # somebody did it, before it was locked
+                before = self._night.attempts_now(unit.id, again)
+                own = bool(before) and (before[-1].node, before[-1].device) == (
+                    self._who.node,
+                    self._who.device,
+                )
+                if len(before) < self._limit and (alone or not own):
                     return self._night.begin(lock, unit, again, self._who, now_utc())
-                except BaseException:
-                    self._claims.let_go(lock)
-                    raise
+        except BaseException:
+            self._claims.let_go(lock)
+            raise
         self._claims.let_go(lock)
         return None
 
     def is_over(self) -> bool:
         """Whether all units of this kind are done, or were begun as often as they may be and nobody is at it, and none
         is left that this device may confirm."""
+        self._night.look()
         held = self._claims.taken(2 * len(self._night.plan.units))
         if not all(
             self._night.path_of(unit.id).exists()
@@ -155,7 +159,7 @@ def work(
                     return Ending.OVER
             if stopping():
                 return Ending.STOPPED
-            time.sleep(LOOKS_EVERY_S)
+            time.sleep(night.place.pause_s)
 
 
 class Worker:
@@ -178,7 +182,7 @@ class Worker:
                 digest = identity(reader)
             # A wave of a search lies deeper, and the history of the device is that of all nights
             every = night.folder.parents[2] if night.plan.search else night.folder.parent
-            self._canaries = Canaries(every, night.folder, device.who, digest, laboratory.canary)
+            self._canaries = Canaries(every, night.folder, device.who, digest, laboratory.canary, night.place)
 
     def run(self) -> Ending:
         """Until nothing is left, or something ends it."""
@@ -200,8 +204,9 @@ class Worker:
             if taken is None:
                 if over:  # before the last look, so that nothing came to be confirmed after it
                     return Ending.OVER
-                time.sleep(LOOKS_EVERY_S)
-                idle_s += LOOKS_EVERY_S
+                pause_s = night.place.pause_s
+                time.sleep(pause_s)
+                idle_s += pause_s
                 continue
             idle_s = 0.0
             canary = self._do(taken)
@@ -257,10 +262,12 @@ class Worker:
         try:
             yield
         except (KeyboardInterrupt, SystemExit, FileError):
-            self._night.give_back(taken)
+            with suppress(FileError):  # it counts as an attempt, where it cannot be taken back
+                self._night.give_back(taken)
             raise
         finally:
-            self._claims.let_go(taken.number)
+            with suppress(FileError):
+                self._claims.let_go(taken.number)
 
 
 def _impossible(unit: FleetUnit, verdict: str, error: ReplayError) -> ComparedRow:

@@ -45,7 +45,8 @@ class ExtractPrinted:
 @dataclass(frozen=True)
 class ListedCall(schema.Call):
     """A driver call in a list. kernel: what it launches, mangled, "" for other calls. image: digest of its module's
-    image. origin: the Python frames that a launch came from, the innermost first; empty: not known. window: number of
+    image. origin: the Python frames that a launch came from, the innermost first,
+    and the NVTX ranges around it, likewise; empty: not known. window: number of
     the one that it is from, null in a snapshot with one."""
 
     kernel: str = ""

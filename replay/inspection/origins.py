@@ -1,4 +1,5 @@
-"""Where a launch came from: the Python frames of its thread, as the capture kept them (`--python-stacks`)."""
+"""Where a launch came from: Python frames and NVTX ranges of its thread, as the capture kept them (`--python-stacks`,
+`--nvtx-stacks`)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,8 @@ from replay.api.vocabulary import Effect
 from replay.snapshot.schema import INSTALLED_FOLDERS, Call, Frame, Origins, Source, all_of
 
 BETWEEN = ", called by "
+AROUND = ", in "  # before each NVTX range
+_RANGE = "NVTX range "
 _NOT_KNOWN: list[Frame] = []
 _MADE_UP = ("<frozen ", "<string>")
 
@@ -35,7 +38,7 @@ class LaunchOrigins:
                 self._stacks.setdefault(thread, []).append(known)
 
     def of(self, call: Call) -> list[Frame]:
-        """The frames of a launch, the innermost first; empty: not known, or no launch."""
+        """The frames of a launch, the innermost first, then its ranges; empty: not known, or no launch."""
         function = by_symbol().get(call.function) if call.section == "window" else None
         if function is None or function.effect not in (Effect.LAUNCH, Effect.GRAPH_LAUNCH):
             return []
@@ -48,8 +51,14 @@ class LaunchOrigins:
 
 
 def own_frames(frames: Sequence[Frame]) -> list[Frame]:
-    """Those that are not a framework's, where a reader looks first; all of them where there are no others."""
-    return [frame for frame in frames if not _is_installed(frame.file)] or list(frames)
+    """Those of Python that are not a framework's, where a reader looks first; all where there are no others."""
+    python = [frame for frame in frames if frame.domain is None]
+    return [frame for frame in python if not _is_installed(frame.file)] or python
+
+
+def ranges(frames: Sequence[Frame]) -> list[Frame]:
+    """The NVTX ranges among them."""
+    return [frame for frame in frames if frame.domain is not None]
 
 
 def _is_installed(file: str) -> bool:
@@ -57,12 +66,26 @@ def _is_installed(file: str) -> bool:
 
 
 def place_text(frame: Frame) -> str:
-    """`train.py:120 (forward)`."""
+    """`train.py:120 (forward)`, `NVTX range step@training (payload 7)`."""
+    if frame.domain is not None:
+        domain = f"@{frame.domain}" if frame.domain else ""
+        more = [f"payload {frame.payload}"] if frame.payload else []
+        more += [f"category {frame.category}"] if frame.category else []
+        return f"{_RANGE}{frame.function or '(without a name)'}{domain}" + (
+            f" ({', '.join(more)})" if more else ""
+        )
     line = f":{frame.line}" if frame.line >= 0 else ""
     return f"{posixpath.normpath(frame.file)}{line}" + (f" ({frame.function})" if frame.function else "")
 
 
 def origin_text(frames: Sequence[Frame], most: int = 3) -> str:
-    """One line: the frames to look at first, the innermost first; "" when none is known."""
-    shown = own_frames(frames)[:most]
-    return BETWEEN.join(place_text(frame) for frame in shown)
+    """One line: the frames to look at first, the innermost first, and the ranges around them; "" when none is known."""
+    called = BETWEEN.join(place_text(frame) for frame in own_frames(frames)[:most])
+    return AROUND.join(filter(None, [called, *(place_text(one) for one in ranges(frames)[:most])]))
+
+
+def shorter(text: str, most: int) -> str:
+    """What `origin_text` gives with fewer frames, of what it gave."""
+    called, *around = f"{AROUND}{text}".split(f"{AROUND}{_RANGE}")
+    called = BETWEEN.join(called.removeprefix(AROUND).split(BETWEEN)[:most])
+    return AROUND.join(filter(None, [called, *(f"{_RANGE}{one}" for one in around[:most])]))

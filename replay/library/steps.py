@@ -14,8 +14,8 @@ from replay.errors import UsageError
 from replay.fleet.engines import engine, require_name
 from replay.fleet.matrix import read_matrix
 from replay.fleet.night import Night
-from replay.fleet.planning import require_folder
 from replay.fleet.searching import FOLDER, Hunt, run_searches
+from replay.fleet.sharing.place import Place
 from replay.library.searching import versions_of
 from replay.results.bisection import Bisection
 from replay.results.check import Check, CheckedCase
@@ -68,17 +68,17 @@ class Caused:
     found: Bisection
 
 
-def search_night(search: Search, results: Path, night: Night, told: Fleet) -> tuple[list[Caused], list[str]]:
+def search_night(search: Search, night: Night, told: Fleet) -> tuple[list[Caused], list[str]]:
     """Of each unit that is SLOWER and an alert. Returns what was found, and what went wrong with workers."""
     of = {unit.id: unit for unit in night.plan.units}
     steps = [of[case.unit] for case in told.cases if is_step(case)]
-    return _search(search, results, Path(night.plan.corpus), steps, night.folder / "matrix.toml",
+    return _search(search, night.place, Path(night.plan.corpus), steps, night.folder / "matrix.toml",
                    night.folder.name, night.plan.canary, night)  # fmt: skip
 
 
 def search_check(
     search: Search,
-    results: Path,
+    place: Place,
     corpus: Path,
     told: Check,
     matrix: Path | None,
@@ -86,15 +86,14 @@ def search_check(
     quick: bool,
 ) -> tuple[list[Caused], list[str]]:
     """Likewise of a check. matrix: which kinds of devices to search on; None: those of this machine."""
-    require_folder(results)
-    results.mkdir(parents=True, exist_ok=True)
+    place.folder.mkdir(parents=True, exist_ok=True)
     if matrix is None:
-        matrix = results / "here.toml"
+        matrix = place.folder / "here.toml"
         write_whole(matrix, _here(search.candidates(), driver, quick).encode())
     canary = read_matrix(matrix).canary
     kind = read_matrix(matrix).kinds[0].name
     steps = [_unit(corpus, case, kind) for case in told.cases if is_step(case)]
-    return _search(search, results, corpus, steps, matrix, now_utc()[:10], str(canary or ""), None)
+    return _search(search, place, corpus, steps, matrix, now_utc()[:10], str(canary or ""), None)
 
 
 def is_step(case: FleetCase | CheckedCase) -> bool:
@@ -109,7 +108,7 @@ def unit_name(case: CheckedCase) -> str:
 
 def _search(
     search: Search,
-    results: Path,
+    place: Place,
     corpus: Path,
     steps: Iterable[FleetUnit],
     matrix: Path,
@@ -127,7 +126,7 @@ def _search(
     troubles: list[str] = []
     if hunts:
         troubles = run_searches(
-            results, corpus, list(hunts.values()), matrix, lambda: engine(search.on), question=question,
+            place, corpus, list(hunts.values()), matrix, lambda: engine(search.on), question=question,
             canary=canary, before=before, budget_s=search.budget_s, say=search.say,
         )  # fmt: skip
     return [

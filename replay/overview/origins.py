@@ -1,4 +1,4 @@
-"""Where the launches of a window came from, as a tree of Python frames: of a snapshot that has them."""
+"""Where the launches of a window came from, as a tree of NVTX ranges and Python frames: of a snapshot that has them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import posixpath
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from replay.inspection.origins import LaunchOrigins, own_frames, place_text
+from replay.inspection.origins import LaunchOrigins, own_frames, place_text, ranges
 from replay.overview.model import Branch, Timeline
 from replay.snapshot.schema import Frame
 from replay.text import shown
@@ -54,6 +54,9 @@ def _kernel(timeline: Timeline, place: int) -> str:
 
 def _path(frames: list[Frame], kernel: str) -> Iterable[tuple[str, str]]:
     """(short, whole) of each level, the outermost first."""
+    for one in reversed(ranges(frames)[:MOST_FRAMES]):
+        text = place_text(one)
+        yield shown(text.removeprefix("NVTX range "), LONGEST_TEXT), shown(text, LONGEST_TEXT)
     for frame in reversed(own_frames(frames)[:MOST_FRAMES]):
         file = posixpath.basename(frame.file) + (f":{frame.line}" if frame.line >= 0 else "")
         name = f"{frame.function} ({file})" if frame.function else file

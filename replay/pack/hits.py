@@ -22,6 +22,7 @@ _NOT_WATCHED = {
     "watched.without_types": "for NaN: no PTX says which numbers the kernel writes",
     "watched.held": "for NaN: memory that they reach held one, or an infinity, before",
     "watched.shared": "that came while one of another thread was recorded",
+    "watched.beyond_bandwidth": "that were more than --ring-bandwidth allows to copy",
     "watched.rows": "of more kernels and geometries than are timed",
 }
 
@@ -68,6 +69,16 @@ class Hits:
         if self.stopped:
             said.append(f"everything after the capture stopped ({self.stopped})")
         return "; ".join(said)
+
+    @property
+    def how_watched(self) -> str:
+        """For people; "" where each launch was waited for, or none was recorded until one went wrong."""
+        count, waited = (_count(self.watched.get(f"watched.{name}", "")) for name in ("in_stream", "waited"))
+        if not count:
+            return ""
+        copied = size(_count(self.watched.get("watched.image_bytes", "")))
+        said = f"{number(count, 'launch', 'launches')} without a wait, {copied} copied for them"
+        return said + (f"; {waited} waited for" if waited else "")
 
 
 def find_hits(path: Path, launcher: dict[str, Any]) -> Hits:

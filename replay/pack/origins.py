@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from replay.pack.survey.stacks import Stacks
 from replay.pack.texts import Texts
@@ -27,8 +28,11 @@ class KeptOrigins:
 
     def _frame(self, number: int) -> Frame:
         if number not in self._kept:
-            line, file, function = self._raw.frames[number]
-            self._kept[number] = Frame(self._file(file), line, self._texts.name(function))
+            frame = self._raw.frames[number]
+            domain = frame.domain if frame.domain is None else self._texts.name(frame.domain)
+            self._kept[number] = replace(
+                frame, file=self._file(frame.file), function=self._texts.name(frame.function), domain=domain
+            )
         return self._kept[number]
 
     def _file(self, file: str) -> str:
@@ -77,5 +81,5 @@ class _Draft:
         if frame not in self._frames:
             self._frames[frame] = len(self._frames)
             self.value.frames.append(frame)
-            self._bytes += 32 + 4 * (len(frame.file) + len(frame.function))
+            self._bytes += 32 + 4 * (len(frame.file) + len(frame.function) + len(frame.domain or ""))
         return self._frames[frame]

@@ -119,6 +119,7 @@ class _Kept:
     places: tuple[int, ...]
     trigger: str
     not_watched: str
+    watched: str
     label: str
 
 
@@ -136,13 +137,16 @@ def _wanted(
         return
     if hits.not_watched:
         report.problems.append(f"not watched: {hits.not_watched}")
+    if hits.how_watched and not hits.found:
+        report.problems.append(f"watched: {hits.how_watched}")
     if hits.stopped and not hits.found:
         report.skipped.append(f"process {path.name}: capture stopped: {hits.stopped}")
     if not hits.found:
-        yield _Kept((), "", hits.not_watched, "")
+        yield _Kept((), "", hits.not_watched, hits.how_watched, "")
     several = len(hits.found) > 1 or launcher.get("max_snapshots", 1) > 1
     for hit in hits.found:
-        yield _Kept(hit.windows, hit.text, hits.not_watched, hit.label if several else "")
+        label = hit.label if several else ""
+        yield _Kept(hit.windows, hit.text, hits.not_watched, hits.how_watched, label)
 
 
 def _free_name(output: Path, label: str, taken: set[Path]) -> Path:
@@ -213,6 +217,7 @@ def _write(
                 continue
             if kept is not None and place == kept.places[-1]:
                 survey.trigger, survey.not_watched = kept.trigger, kept.not_watched
+                survey.watched = kept.watched
             if several and not survey.closed and not survey.window_calls:
                 why = stopped_because(survey)
                 ended = f"the capture stopped ({why})" if why else "the application ended"

@@ -210,4 +210,5 @@ class WindowWriter:
             fault=survey.fault and replace(survey.fault, words=self._texts.message(survey.fault.words)),
             trigger=self._texts.message(survey.trigger),
             not_watched=self._texts.message(survey.not_watched),
+            watched=self._texts.message(survey.watched),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from replay.images.demangle import demangle
-from replay.inspection.origins import BETWEEN
+from replay.inspection.origins import shorter
 from replay.results.comparison import ComparedKernel
 from replay.results.run.variant import CapturedKernel
 from replay.text import shown
@@ -17,7 +17,7 @@ def origin_lines(kernels: Iterable[CapturedKernel | ComparedKernel]) -> list[str
     """`row_sums: launched from model.py:120 (forward)`, of the first few of which that is known."""
     found = []
     for kernel in kernels:
-        frames = BETWEEN.join(kernel.launched_from.split(BETWEEN)[:_SHOWN_FRAMES])
+        frames = shorter(kernel.launched_from, _SHOWN_FRAMES)
         parts = [f"launched from {frames}"] if frames else []
         parts += [f"defined at {kernel.defined_at}"] if kernel.defined_at else []
         if parts:

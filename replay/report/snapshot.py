@@ -131,6 +131,7 @@ def _window(summary: Summary) -> list[tuple[str, str]]:
         ("raw capture", state),
         ("selection", shown(summary.selection, 200)),
         ("trigger", shown(summary.trigger, 200)),
+        ("watched", shown(summary.watched, 200)),
         ("not watched", shown(summary.not_watched, 400)),
         ("window", ", ".join(filter(None, window))),
         ("fault", f"it {fault_text(summary.fault)}" if summary.fault is not None else ""),

@@ -29,12 +29,13 @@ _FORMAT_NAME, _FORMAT_VERSION = FORMAT.split("/")
 
 def write_result(path: str | os.PathLike[str], result: RunResult) -> None:
     """Write a result file, atomically. Raises FileError."""
-    write_whole(
-        path,
-        zstandard.ZstdCompressor(level=6, write_checksum=True).compress(
-            msgpack.packb(private_value(to_wire(result)))
-        ),
-    )
+    write_whole(path, result_data(result))
+
+
+def result_data(result: RunResult) -> bytes:
+    """The contents of a result file."""
+    packed = msgpack.packb(private_value(to_wire(result)))
+    return zstandard.ZstdCompressor(level=6, write_checksum=True).compress(packed)
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes, mode: int = PRIVATE) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from replay import settings
 from replay.store.folder import FolderStore
 from replay.store.model import BESIDE, Store
+from replay.store.urls import is_url
 
 
 @dataclass
@@ -27,11 +28,6 @@ class Named:
 
 
 by_options = Named()
-
-
-def is_url(text: str) -> bool:
-    """Whether a store is asked by fsspec."""
-    return "://" in text
 
 
 def open_store(text: str) -> Store:

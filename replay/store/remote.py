@@ -1,24 +1,16 @@
-"""A URL as a store, by fsspec: buckets, and whatever else it has a file system for. Needs the extra `store`.
-
-fsspec's asynchronous file systems live in a thread of their own, which a fork does not copy. Nothing here forks: the
-worker of a replay is a new program, and gets what it needs in a file.
-"""
+"""A URL as a store. Needs the extra `store`."""
 
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from replay.errors import FileError, UsageError
-from replay.privacy import private
+from replay.errors import FileError
 from replay.store.folder import PIECE_NAME, piece_name
 from replay.store.model import Held
+from replay.store.urls import FilesAt, time_of
 
-# File systems on which a file appears at once and whole; on others it is written under another name first
-_WHOLE_AT_ONCE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "memory"}
-_TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 # A piece that nobody wrote for so long is written again, so that it is young when `replay store gc` looks
 RENEWED_AFTER_S = 3 * 86400
 
@@ -29,23 +21,11 @@ class RemoteStore:
     is_remote = True
 
     def __init__(self, url: str) -> None:
-        self.name = private(url)
-        try:
-            import fsspec
-            from fsspec.core import url_to_fs
-        except ImportError:
-            raise UsageError("a URL as a store needs the package fsspec", where=self.name,
-                             next="pip install 'gpu-replay[store]', or name a folder") from None  # fmt: skip
-        try:
-            self._files, root = url_to_fs(url)
-        except (ImportError, ValueError) as error:
-            raise UsageError(str(error), where=self.name) from None
-        except Exception as error:
-            raise self._error(error) from None
-        self._fsspec, self._root = fsspec, root.rstrip("/")
-        protocol = self._files.protocol
-        protocols = {protocol} if isinstance(protocol, str) else set(protocol)
-        self._renames = not protocols & _WHOLE_AT_ONCE
+        self._at = FilesAt(
+            url, "as a store", "what was stored is kept; when it answers again, run the same command"
+        )
+        self.name, self._files, self._root = self._at.name, self._at.files, self._at.root
+        self._error = self._at.error
         self._listed: dict[str, dict[str, Held]] = {}
 
     def read(self, wanted: Sequence[tuple[bytes, int]]) -> list[bytes | None]:
@@ -77,16 +57,11 @@ class RemoteStore:
         """See `Store`. What is there and has the right size is believed to be right."""
         try:
             new = {self._path(digest): data for digest, data in pieces if not self._has(digest, len(data))}
-            if new and self._renames:
-                for path, data in new.items():
-                    folder, _, name = path.rpartition("/")
-                    self._files.makedirs(folder, exist_ok=True)
-                    self._files.pipe_file(f"{folder}/.{name}.partial", data)
-                    self._files.mv(f"{folder}/.{name}.partial", path)
-            elif new:
-                self._files.pipe(new)
+        except FileError:
+            raise
         except Exception as error:
             raise self._error(error) from None
+        self._at.put(new)
         return len(new), sum(map(len, new.values()))
 
     def flush(self) -> None:
@@ -140,25 +115,10 @@ class RemoteStore:
             self._listed[prefix] = {piece.digest.hex(): piece for piece in _pieces(entries)}
         return self._listed[prefix]
 
-    def _error(self, error: Exception) -> FileError:
-        what = " ".join(str(error).split()) or type(error).__name__
-        return FileError(f"{type(error).__name__}: {private(what)}", where=self.name,
-                         next="what was stored is kept; when it answers again, run the same command")  # fmt: skip
-
 
 def _pieces(entries: Iterable[dict[str, Any]]) -> Iterator[Held]:
     """Of a listing, what is under the name that a piece of a store has."""
     for entry in entries:
         _, prefix, name = ("//" + str(entry["name"])).rsplit("/", 2)
         if entry.get("type") == "file" and PIECE_NAME.fullmatch(name) and name[:2] == prefix:
-            yield Held(bytes.fromhex(name), int(entry.get("size") or 0), _time(entry))
-
-
-def _time(entry: dict[str, Any]) -> float | None:
-    for key in _TIMES:
-        value = entry.get(key)
-        if isinstance(value, datetime.datetime):
-            return value.timestamp()
-        if isinstance(value, (int, float)) and math.isfinite(value):
-            return float(value)
-    return None
+            yield Held(bytes.fromhex(name), int(entry.get("size") or 0), time_of(entry))

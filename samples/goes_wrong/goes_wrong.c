@@ -82,6 +82,37 @@ static void write_outside(unsigned launches) {
   }
 }
 
+// Two streams with nothing between them; the host waits for neither.
+static void fail_beside_others(unsigned launches) {
+  CUfunction work = find("work"), scatter = find("scatter");
+  static uint64_t places[2][COUNT];
+  CUdeviceptr right, outside;
+  CUstream streams[2];
+  uint32_t count = COUNT;
+  for (uint64_t i = 0; i < COUNT; i++)
+    places[0][i] = places[1][i] = i;
+  places[1][500] = (uint64_t)1 << 40;
+  CHECK(cuMemAlloc(&right, sizeof places[0]));
+  CHECK(cuMemAlloc(&outside, sizeof places[1]));
+  CHECK(cuMemcpyHtoD(right, places[0], sizeof places[0]));
+  CHECK(cuMemcpyHtoD(outside, places[1], sizeof places[1]));
+  CHECK(cuMemsetD32(others, 100, 1));
+  for (int n = 0; n < 2; n++)
+    CHECK(cuStreamCreate(&streams[n], CU_STREAM_NON_BLOCKING));
+  for (unsigned n = 1; n <= launches; n++) {
+    void *worked[] = {&values, &count, &others};
+    void *scattered[] = {&scratch, n == wrong ? &outside : &right, &count};
+    if (n == wrong) {
+      printf("launch %u goes wrong\n", 2 * n);
+      fflush(stdout);
+    }
+    CUresult begun = cuLaunchKernel(work, BLOCKS, 1, 1, THREADS, 1, 1, 0, streams[0], worked, NULL);
+    if (begun == CUDA_SUCCESS)
+      begun = cuLaunchKernel(scatter, BLOCKS, 1, 1, THREADS, 1, 1, 0, streams[1], scattered, NULL);
+    CHECK(begun);
+  }
+}
+
 static void wait_for_ever(unsigned launches) {
   CUfunction wait = find("wait");
   for (unsigned n = 1; n <= launches; n++) {
@@ -112,6 +143,8 @@ static const struct {
     {"nan", "launch 137 makes NaN of what launch 136 has written", 1000, 137, make_nan},
     {"slow", "launch 250 of each 500 takes 50 times as long", 500, 250, be_slow},
     {"fault", "launch 57 writes out of bounds", 100, 57, write_outside},
+    {"streams", "the second launch of pair 30 writes out of bounds, beside another stream", 100, 30,
+     fail_beside_others},
     {"deadlock", "launch 33 never ends", 100, 33, wait_for_ever},
     {"crash", "the program crashes after launch 21", 100, 21, crash},
 };

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import workers
+from buckets import bucket, server  # noqa: F401 fixtures
 
 from replay import drivers
 from replay.results.schema import RunResult

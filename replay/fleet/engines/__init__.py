@@ -38,7 +38,7 @@ class Engine(Protocol):
 
 def worker_words(night: Night, kind: Kind, slot: int) -> list[str]:
     """The command of a worker, after the name of the program."""
-    return ["fleet", "work", str(night.folder.absolute()), "--kind", kind.name, "--slot", str(slot)]
+    return ["fleet", "work", night.address, "--kind", kind.name, "--slot", str(slot)]
 
 
 def require_name(name: str) -> None:

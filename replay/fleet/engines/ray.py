@@ -7,7 +7,6 @@ again by itself here: it knows no node to leave out, and the folder of the night
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -17,9 +16,10 @@ from replay.fleet.matrix import Kind
 from replay.fleet.night import Night
 
 
-def _work(folder: str, kind: str, slot: int) -> str:
+def _work(address: str, kind: str, slot: int) -> str:
     """In a process of Ray's. Returns "", or what went wrong."""
     from replay.errors import ReplayError
+    from replay.fleet.planning import night_at
     from replay.fleet.worker import work
 
     context = ray.get_runtime_context()
@@ -28,7 +28,7 @@ def _work(folder: str, kind: str, slot: int) -> str:
         context.get_node_id(),
     )
     try:
-        work(Night(Path(folder)), kind, slot, node=str(node))
+        work(night_at(address), kind, slot, node=str(node))
     except ReplayError as error:
         return f"{node}: {error}"
     return ""
@@ -66,7 +66,7 @@ class _Ray:
     def start(self, night: Night, kind: Kind, slot: int) -> Running:
         options = {"num_cpus": 1, **kind.settings.get("ray", {}), "max_retries": 0}
         task = ray.remote(**options)(_work)
-        return _Task(task.remote(str(night.folder.absolute()), kind.name, slot))
+        return _Task(task.remote(night.address, kind.name, slot))
 
     def close(self) -> None:
         if self._mine:

@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import time
-from pathlib import Path
 from typing import Any
 
 import submitit
@@ -28,15 +27,16 @@ _ASKS_EVERY_S = 2.0  # whatever asks more often is a burden to the controller
 _TIMEOUT_S = 60.0
 
 
-def _work(folder: str, kind: str, slot: int) -> str:
+def _work(address: str, kind: str, slot: int) -> str:
     """In a job. Returns "", or what went wrong."""
     from replay.errors import ReplayError
+    from replay.fleet.planning import night_at
     from replay.fleet.worker import ends_politely, work
 
     node = os.environ.get("SLURMD_NODENAME", "")
     try:
         with ends_politely():
-            work(Night(Path(folder)), kind, slot, node=node)
+            work(night_at(address), kind, slot, node=node)
     except KeyboardInterrupt:
         return ""
     except ReplayError as error:
@@ -104,7 +104,7 @@ class _Slurm:
                 name=f"replay-{kind.name}", **{**_DEFAULTS, **kind.settings.get("slurm", {})}
             )
             self._executors[kind.name] = executor
-        asked = _work, str(night.folder.absolute()), kind.name, slot
+        asked = _work, night.address, kind.name, slot
         return _Job(self._executors[kind.name].submit(*asked), self._queue)
 
     def close(self) -> None:

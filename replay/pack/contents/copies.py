@@ -15,8 +15,9 @@ from replay.raw.attachments import BlobsFile
 from replay.raw.checksum import crc32c
 from replay.raw.copies import NO_BLOB, PIECE_BYTES, Places, RawCopy
 from replay.records import dataclass
+from replay.snapshot.container.chunking import chunk_digest
 from replay.snapshot.container.frames import make_patch
-from replay.snapshot.container.writer import SnapshotWriter, chunk_digest
+from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Contents
 
 GROUP_PIECES = 16  # read at once: 4 MiB, as much as a frame of the snapshot holds

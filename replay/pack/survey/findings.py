@@ -82,6 +82,7 @@ class Survey:
     fault: Fault | None = None
     trigger: str = ""  # as in schema.Summary
     not_watched: str = ""
+    watched: str = ""
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
         """Record something that is missing or special."""

@@ -1,4 +1,4 @@
-"""Stacks of Python frames that the launches of a process came from, as its texts tell them (raw/FORMAT.md)."""
+"""Stacks of Python frames and NVTX ranges that launches came from, as a process tells them (raw/FORMAT.md)."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import re
 from dataclasses import field
 
 from replay.records import dataclass
+from replay.snapshot.schema import Frame
 
-ORIGIN_TEXTS = frozenset(("frame", "stack", "origin"))
+ORIGIN_TEXTS = frozenset(("frame", "range", "stack", "origin"))
 MAXIMUM_STACKS = 65536  # and as many frames: interposer/objects/origins.c
 
 _OF_THE_INTERPRETER = (-1, "<shim>")  # where C calls Python, in CPython 3.12
 _FRAME = re.compile(r"(-?[0-9]{1,9})\t([^\t]*)\t([^\t]*)")
-_STACK = re.compile(r"[0-9]{1,9}(?: [0-9]{1,9}){0,63}( \+)?")
+_RANGE = re.compile(r"([0-9]{1,10})\t([-+.0-9a-z]{0,32})\t([^\t]*)\t([^\t]*)")
+_STACK = re.compile(r"[0-9]{1,9}(?: [0-9]{1,9}){0,127}( \+)?")  # 64 frames and 64 ranges at most
 _ORIGIN = re.compile(r"([0-9]{1,10}) ([0-9]{1,9})")
 
 
 @dataclass
 class Stacks:
-    """frames: line, file and function by number; stacks: numbers of frames, the innermost first. cut: stacks that lack
-    their outermost frames. present: the stack of each thread's last launch in the window."""
+    """frames: frames and ranges by number; stacks: numbers of these, the innermost first. cut: stacks that lack their
+    outermost frames. present: the stack of each thread's last launch in the window."""
 
-    frames: dict[int, tuple[int, str, str]] = field(default_factory=dict)
+    frames: dict[int, Frame] = field(default_factory=dict)
     stacks: dict[int, tuple[int, ...]] = field(default_factory=dict)
     cut: set[int] = field(default_factory=set)
     present: dict[int, int] = field(default_factory=dict)
@@ -32,12 +34,16 @@ class Stacks:
         if not number.isdecimal() or len(number) > 19:
             return
         if kind == "frame" and (frame := _FRAME.fullmatch(text)) and len(self.frames) < MAXIMUM_STACKS:
-            self.frames[int(number)] = int(frame[1]), frame[2], frame[3]
+            self.frames[int(number)] = Frame(frame[2], int(frame[1]), frame[3])
+        elif kind == "range" and (found := _RANGE.fullmatch(text)) and len(self.frames) < MAXIMUM_STACKS:
+            self.frames[int(number)] = Frame("", -1, found[4], found[3], found[2], int(found[1]))
         elif kind == "stack" and (stack := _STACK.fullmatch(text)) and len(self.stacks) < MAXIMUM_STACKS:
             frames = tuple(map(int, text.removesuffix(" +").split()))
             if all(frame in self.frames for frame in frames):
                 self.stacks[int(number)] = tuple(
-                    frame for frame in frames if self.frames[frame][:2] != _OF_THE_INTERPRETER
+                    frame
+                    for frame in frames
+                    if (self.frames[frame].line, self.frames[frame].file) != _OF_THE_INTERPRETER
                 )
                 if stack[1]:
                     self.cut.add(int(number))

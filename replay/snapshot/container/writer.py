@@ -8,29 +8,31 @@ for each different chunk.
 from __future__ import annotations
 
 import os
-import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import msgpack
-import zstandard
 
-from replay import interrupts, settings
-from replay.errors import FileError, LimitError
+from replay import interrupts
+from replay.errors import LimitError
 from replay.records import dataclass
 from replay.snapshot.container import frames
+from replay.snapshot.container.assembling import Done, FrameAssembler, Job, OpenFrame
+from replay.snapshot.container.chunking import (
+    HasFileno,
+    Hashed,
+    chunk_digest,
+    hash_group,
+    read_exactly,
+    reader,
+)
 from replay.snapshot.container.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
 from replay.snapshot.container.objects import BLOCK_KIND, CHUNK_KINDS, BlockCounter, chunk_head
-from replay.snapshot.container.output import OutputFile, file_error
 from replay.snapshot.container.references import REFERENCED, pack_reference, pack_weights
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
-
     from _typeshed import ReadableBuffer
 
     from replay.store.model import Part, WeightsName
@@ -40,13 +42,6 @@ OBJECT_FRAME_BYTES = 1 << 20
 # From this size on, a new kind begins a new frame, so that a reader can leave kinds out
 KIND_CHANGE_BYTES = 32 << 10
 CHUNK_FRAME_BYTES = 4 << 20  # where compressing more at once stops to pay
-LEVEL = 1
-
-_ZEROS = bytearray(MAX_CHUNK_BYTES)
-
-Hashed = list[tuple[bytes, memoryview]]  # digest and contents of each chunk of a group
-Job = TypeVar("Job")
-Done = TypeVar("Done")
 
 
 class PutsElsewhere(Protocol):
@@ -64,15 +59,9 @@ class PutsElsewhere(Protocol):
         ...
 
 
-class HasFileno(Protocol):
-    """A file opened for reading."""
-
-    def fileno(self) -> int: ...
-
-
 @dataclass
 class WriterStatistics:
-    """What became of the chunks so far, in bytes before compression; `file_bytes` is the size of the file so far.
+    """What became of the chunks so far, in bytes before compression; `file_bytes` is the size of the whole file.
     elsewhere_bytes: of those that the file has only references of."""
 
     chunks: int = 0
@@ -83,28 +72,6 @@ class WriterStatistics:
     repeated_bytes: int = 0
     file_bytes: int = 0
     elsewhere_bytes: int = 0
-
-
-@dataclass
-class _OpenFrame:
-    """A frame that is being filled; a worker thread joins its pieces."""
-
-    pieces: list[bytes | memoryview] = field(default_factory=list)
-    size: int = 0
-    objects: int = 0
-    kinds: dict[str, list[int]] = field(default_factory=dict)  # kind -> [objects, bytes]
-    chunks: list[tuple[bytes, int, int]] = field(default_factory=list)  # digest, offset in the frame, length
-    last_kind: str = ""
-
-    def add(self, kind: str, *pieces: bytes | memoryview) -> None:
-        size = sum(map(len, pieces))
-        self.pieces += pieces
-        self.size += size
-        self.objects += 1
-        counted = self.kinds.setdefault(kind, [0, 0])
-        counted[0] += 1
-        counted[1] += size
-        self.last_kind = kind
 
 
 class SnapshotWriter:
@@ -130,30 +97,18 @@ class SnapshotWriter:
     ) -> None:
         self.path = Path(path)
         self.statistics = WriterStatistics()
-        self._threads = threads or settings.THREADS.value()
-        self._depth = 2 * self._threads  # jobs under way of each sort; each holds about one chunk frame
-        self._local = threading.local()
-        self._pool: ThreadPoolExecutor | None = None
-        self._objects = _OpenFrame()
-        self._memory = _OpenFrame()
-        self._references = _OpenFrame()  # apart from memory, so that they are read without it
+        self._objects = OpenFrame()
+        self._memory = OpenFrame()
+        self._references = OpenFrame()  # apart from memory, so that they are read without it
         self._elsewhere, self._takes = elsewhere, False  # whether the contents of now are for elsewhere
         self._durable = durable
-        self._compressing: deque[tuple[Future[tuple[bytes, bytes]], _OpenFrame]] = deque()
-        self._submitted = 0
-        self._records: list[frames.FrameRecord] = []
-        self._windows: list[int] | None = [] if several_windows else None  # number of the first frame of each
-        self._kinds: dict[str, tuple[list[int], list[int]]] = {}  # kind -> ([objects, bytes], frame numbers)
-        # Digest -> rest of the record of a chunk, empty until its frame is closed
-        self._chunks: dict[bytes, bytes] = {}
         self._block_calls, self._calls_in_blocks = BlockCounter(), 0
         self._patches: set[bytes] = set()  # of these, the ones that are kept as patches
-        self._file = OutputFile(self.path)
+        self._frames = FrameAssembler(self.path, threads, several_windows)
         self._holds = True  # interrupts, which come where objects and chunks do
         interrupts.hold()
         try:
-            self._file.open()
-            self._append(frames.start_frame(several_windows))
+            self._frames.open()
         except BaseException:
             self.abort()
             raise
@@ -191,18 +146,16 @@ class SnapshotWriter:
         frame = self._objects
         other_kind = frame.size >= KIND_CHANGE_BYTES and frame.last_kind != kind
         if frame.size and (frame.size + len(data) > OBJECT_FRAME_BYTES or other_kind):
-            self._submit(frame)
-            frame = self._objects = _OpenFrame()
+            self._frames.submit(frame)
+            frame = self._objects = OpenFrame()
         frame.add(kind, data)
 
     def begin_window(self, value: object) -> None:
         """Append the object ["window", value] and let a new window begin with it."""
-        if self._windows is None or len(self._windows) >= frames.MAX_WINDOWS:
-            raise LimitError("a file holds one window, or fewer than these", where=self.path)
         if self._objects.size:
-            self._submit(self._objects)
-            self._objects = _OpenFrame()
-        self._windows.append(-1)  # known when its frame is closed
+            self._frames.submit(self._objects)
+            self._objects = OpenFrame()
+        self._frames.begin_window()
         self.write("window", value)
 
     def write_chunk(self, data: ReadableBuffer) -> bytes:
@@ -236,37 +189,37 @@ class SnapshotWriter:
             raise ValueError(f"a chunk has 1 to {MAX_CHUNK_BYTES} bytes, not {chunk_bytes}")
         if offset < 0 or length < 0:
             raise ValueError("offset and length must not be negative")
-        read, is_file = _reader(source)
+        read, is_file = reader(source)
         digests: list[bytes] = []
         if length <= chunk_bytes:
             if length:
-                digests.append(self.write_chunk(_read_exactly(read, offset, length)))
+                digests.append(self.write_chunk(read_exactly(read, offset, length)))
             return digests
         group = max(chunk_bytes, CHUNK_FRAME_BYTES // chunk_bytes * chunk_bytes)
 
-        def hash_group(start: int) -> Hashed:
-            return _hash_group(read, start, min(group, offset + length - start), chunk_bytes)
+        def hashed_group(start: int) -> Hashed:
+            return hash_group(read, start, min(group, offset + length - start), chunk_bytes)
 
-        for hashed in self.in_order(hash_group, range(offset, offset + length, group)):
+        for hashed in self.in_order(hashed_group, range(offset, offset + length, group)):
             self.store(hashed)
             digests += (digest for digest, _ in hashed)
         if not is_file:
             self._memory.pieces = [bytes(piece) for piece in self._memory.pieces]
-            self._drain(0)
+            self._frames.drain(0)
         return digests
 
     def holds(self, digest: bytes) -> bool:
         """Whether a chunk of this digest was stored."""
-        return digest in self._chunks
+        return digest in self._frames.chunks
 
     def holds_whole(self, digest: bytes) -> bool:
         """Whether a chunk of this digest was stored, and not as a patch."""
-        return digest in self._chunks and digest not in self._patches
+        return digest in self._frames.chunks and digest not in self._patches
 
     def store_patch(self, digest: bytes, patch: bytes) -> None:
         """Store a chunk as what differs from another one (`frames.make_patch`) that `holds_whole`."""
         interrupts.check()
-        if digest in self._chunks:
+        if digest in self._frames.chunks:
             self.statistics.chunks += 1
             self.statistics.repeated_bytes += len(patch)
             return
@@ -276,7 +229,7 @@ class SnapshotWriter:
     def store_reference(self, digest: bytes, length: int, parts: Sequence[Part]) -> None:
         """Store where the bytes of a chunk are instead of these. Of weights that parts name: `store_weights`."""
         interrupts.check()
-        if digest not in self._chunks:
+        if digest not in self._frames.chunks:
             self.statistics.elsewhere_bytes += length
             data = pack_reference(length, parts)
             self._put_chunk("reference", digest, data, len(data) | REFERENCED)
@@ -297,22 +250,12 @@ class SnapshotWriter:
 
     def in_order(self, job: Callable[[Job], Done], items: Iterable[Job]) -> Iterator[Done]:
         """What `job` makes of each item, in their order; some are worked on ahead, in threads."""
-        under_way: deque[Future[Done]] = deque()
-        try:
-            for item in items:
-                under_way.append(self._workers().submit(job, item))
-                if len(under_way) >= self._depth:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
-        finally:
-            for future in under_way:
-                future.cancel()
+        return self._frames.in_order(job, items)
 
     def store(self, hashed: Hashed) -> None:
         """Store chunks by their `chunk_digest`. A view that is new is kept until its frame is written, and with it what
         it is a part of: where only some of several are new, those are copied."""
-        new = sum(digest != ZERO_DIGEST and digest not in self._chunks for digest, _ in hashed)
+        new = sum(digest != ZERO_DIGEST and digest not in self._frames.chunks for digest, _ in hashed)
         for digest, view in hashed:
             self._store(digest, view, copy=new < len(hashed))
 
@@ -323,12 +266,9 @@ class SnapshotWriter:
                 self.store_weights(name)
             for frame in (self._objects, self._memory, self._references):
                 if frame.size:
-                    self._submit(frame)
-            self._drain(0)
-            self._append_index()
-            needs = (bool(self._patches), BLOCK_KIND in self._kinds, "reference" in self._kinds)
-            start = frames.start_frame(False, *needs) if any(needs) else b""
-            self._file.complete(start, self._durable)
+                    self._frames.submit(frame)
+            self._frames.complete(bool(self._patches), self._durable)
+            self.statistics.file_bytes = self._frames.size_bytes
         finally:
             self.abort()
 
@@ -336,10 +276,7 @@ class SnapshotWriter:
         """Give up: leave no file. Does nothing after `close`."""
         if not self._holds:
             return
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
-        self._file.close()
+        self._frames.close()
         self._holds = False
         interrupts.release()
 
@@ -349,7 +286,7 @@ class SnapshotWriter:
         self.statistics.chunk_bytes += len(data)
         if digest == ZERO_DIGEST:
             self.statistics.zero_bytes += len(data)
-        elif digest in self._chunks:
+        elif digest in self._frames.chunks:
             self.statistics.repeated_bytes += len(data)
         elif self._takes and (parts := self._elsewhere.take(digest, data)) is not None:  # type: ignore[union-attr]
             self.store_reference(digest, len(data), parts)
@@ -364,132 +301,12 @@ class SnapshotWriter:
         frame = self._references if kind == "reference" else self._memory
         # The 4 KiB are room for the heads, so that four chunks of 1 MiB make one frame.
         if frame.size and frame.size + len(head) + len(data) > CHUNK_FRAME_BYTES + 4096:
-            self._submit(frame)
-            frame = _OpenFrame()
+            self._frames.submit(frame)
+            frame = OpenFrame()
             if kind == "reference":
                 self._references = frame
             else:
                 self._memory = frame
-        self._chunks[digest] = b""
+        self._frames.chunks[digest] = b""
         frame.chunks.append((digest, frame.size + len(head), length))
         frame.add(kind, head, data)
-
-    def _workers(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(self._threads, "replay-snapshot")
-        return self._pool
-
-    def _submit(self, frame: _OpenFrame) -> None:
-        """Hand a full frame to a worker. Its number is the order of this call, which is also the order in the file."""
-        number = self._submitted
-        self._submitted += 1
-        if self._windows and self._windows[-1] < 0 and not frame.chunks:
-            self._windows[-1] = number
-        for kind, (objects, size) in frame.kinds.items():
-            totals, numbers = self._kinds.setdefault(kind, ([0, 0], []))
-            totals[0] += objects
-            totals[1] += size
-            numbers.append(number)
-        for digest, position, length in frame.chunks:
-            self._chunks[digest] = frames.CHUNK_RECORD.pack(digest, number, position, length)[
-                frames.DIGEST_BYTES :
-            ]
-        self._compressing.append((self._workers().submit(self._compress, frame.pieces), frame))
-        self._drain(self._depth)
-
-    def _drain(self, leave: int) -> None:
-        """Append finished frames, waiting for the oldest until at most `leave` are under way."""
-        while len(self._compressing) > leave or (self._compressing and self._compressing[0][0].done()):
-            future, frame = self._compressing.popleft()
-            compressed, check = future.result()
-            self._records.append(
-                frames.FrameRecord(self._file.size_bytes, len(compressed), frame.size, frame.objects, check)
-            )
-            self._append(compressed)
-
-    def _compress(self, pieces: list[bytes | memoryview]) -> tuple[bytes, bytes]:
-        compressor = getattr(self._local, "compressor", None)
-        if compressor is None:
-            # The content checksum is what a scan of a truncated file, or any other zstd reader, has to check with.
-            compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True, write_content_size=True)
-            self._local.compressor = compressor
-        content = b"".join(pieces) if len(pieces) > 1 else pieces[0]
-        pieces.clear()
-        compressed = compressor.compress(content)
-        return compressed, frames.digest(compressed)
-
-    def _append(self, data: bytes) -> None:
-        self._file.append(data)
-        self.statistics.file_bytes = self._file.size_bytes
-
-    def _append_index(self) -> None:
-        records = b"".join(digest + self._chunks[digest] for digest in sorted(self._chunks))
-        table = frames.skippable(frames.CHUNK_TABLE_TAG + records)
-        table_offset = self._file.size_bytes
-        self._append(table)
-        index: dict[str, Any] = {
-            "frames": frames.pack_frame_records(self._records),
-            "kinds": {kind: [*totals, numbers] for kind, (totals, numbers) in self._kinds.items()},
-            "chunks": [table_offset, self._file.size_bytes - table_offset, frames.digest(table)],
-        }
-        if self._windows is not None:
-            index["windows"] = self._windows
-        content = frames.skippable(frames.INDEX_TAG + msgpack.packb(index))
-        if len(content) > frames.MAX_INDEX_BYTES or len(table) > frames.MAX_TABLE_BYTES:
-            raise LimitError(
-                "the snapshot has more frames or memory chunks than a reader takes", where=self.path
-            )
-        index_offset = self._file.size_bytes
-        self._append(content)
-        file_bytes = self._file.size_bytes + frames.TRAILER_SIZE
-        self._append(
-            frames.trailer_frame(
-                frames.Trailer(index_offset, len(content), frames.digest(content), file_bytes)
-            )
-        )
-
-
-def chunk_digest(view: memoryview) -> bytes:
-    """The digest under which a chunk is stored; ZERO_DIGEST of zeros, which are not."""
-    # Comparing with a bytearray is one memcmp that ends at the first difference; memoryview's own is a slow loop.
-    zeros = _ZEROS if len(view) == MAX_CHUNK_BYTES else _ZEROS[: len(view)]
-    return ZERO_DIGEST if view[0] == 0 and zeros == view else frames.digest(view)
-
-
-def _hash_group(read: Callable[[int, int], memoryview], offset: int, size: int, chunk_bytes: int) -> Hashed:
-    data = _read_exactly(read, offset, size)
-    views = (data[start : start + chunk_bytes] for start in range(0, size, chunk_bytes))
-    return [(chunk_digest(view), view) for view in views]
-
-
-def _read_exactly(read: Callable[[int, int], memoryview], offset: int, size: int) -> memoryview:
-    data = read(offset, size)
-    if len(data) != size:
-        raise FileError(
-            f"the data to store ends at byte {offset + len(data)}, {size - len(data)} bytes early"
-        )
-    return data
-
-
-def _reader(source: ReadableBuffer | HasFileno) -> tuple[Callable[[int, int], memoryview], bool]:
-    """A function (offset, size) -> view, and whether it reads a file. A pread may return less than asked for."""
-    if not hasattr(source, "fileno"):
-        view = memoryview(source).cast("B")
-        return lambda offset, size: view[offset : offset + size], False
-    descriptor = source.fileno()
-
-    def read(offset: int, size: int) -> memoryview:
-        try:
-            data = os.pread(descriptor, size, offset)
-            while data and len(data) < size:
-                more = os.pread(descriptor, size - len(data), offset + len(data))
-                if not more:
-                    break
-                data += more
-        except OSError as error:
-            raise file_error(error, getattr(source, "name", "the data to store")) from None
-        return memoryview(data)
-
-    return read, True

@@ -123,12 +123,19 @@ INSTALLED_FOLDERS = ("/site-packages/", "/dist-packages/", "/lib/python3")
 
 @dataclass(frozen=True)
 class Frame:
-    """A Python frame of a thread that launched. line: that it was at, -1 when not known. function: its qualified name
-    (before Python 3.11 its name)."""
+    """A Python frame of a thread that launched, or an NVTX range around its launch. line: that it was at, -1 when not
+    known. function: its qualified name (before Python 3.11 its name).
+
+    domain: None for a Python frame; of a range "" for NVTX's default domain. A range has its name in `function` and no
+    file. payload: of a range, a number as text, "" without. category: its number, 0 without.
+    """
 
     file: str
     line: int
     function: str = ""
+    domain: str | None = None
+    payload: str = ""
+    category: int = 0
 
 
 @dataclass(frozen=True)
@@ -276,7 +283,8 @@ class Census:
 class Origins:
     """Where launches of the window came from. A window has one or several of these, each complete in itself.
 
-    stacks: positions in `frames`, the innermost first. cut: positions of stacks that lack their outermost frames.
+    stacks: positions in `frames`, the innermost first, NVTX ranges after all Python frames. cut: positions of stacks
+    that lack their outermost Python frames.
     launches: `[call, thread, stack]`: launches of this thread came from stack `stack` (from 1; 0: not known) from this
     call on, up to the next one of the thread in any of these objects. A launch before the first one is not known.
     """
@@ -341,6 +349,7 @@ class Summary:
     redacted: Literal["", "paths", "noise", "shapes"] = ""  # by `replay redact`, at this level
     trigger: str = ""  # why `capture --when` kept it: "error launch 7 of add: the driver answered 700"
     not_watched: str = ""  # what `--when` did not watch
+    watched: str = ""  # how it watched: launches that were not waited for, and what was copied for them
 
 
 class Source(Protocol):

@@ -62,3 +62,32 @@ def test_a_missing_wait_shows(fresh: Fresh, wait: str, settings: dict[str, str],
         **settings,
     )
     assert done.stdout.splitlines() == ["0 0", str(expected)], done.stderr
+
+
+@pytest.mark.parametrize("deferred", ["0", "1"])
+def test_a_late_load_that_nobody_reads_changes_no_other_register(fresh: Fresh, deferred: str) -> None:
+    ptx = module(
+        """
+        mov.u32 %r3, place;
+        tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r3], 32;
+        ld.shared.u32 %r4, [%r3]; mov.u32 %r5, 0x77777777;
+        tcgen05.st.sync.aligned.32x32b.x1.b32 [%r4], %r5; tcgen05.wait::st.sync.aligned;
+        tcgen05.ld.sync.aligned.32x32b.x1.b32 %r6, [%r4];
+        add.u32 %r10, %t, 1; add.u32 %r11, %t, 2; add.u32 %r12, %t, 3; add.u32 %r13, %t, 4;
+        tcgen05.wait::ld.sync.aligned;
+        add.u32 %r10, %r10, %r11; add.u32 %r12, %r12, %r13; add.u32 %r10, %r10, %r12;
+        mul.wide.u32 %rd1, %t, 4; add.u64 %rd1, %rd0, %rd1; st.global.u32 [%rd1], %r10;
+        tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 32;
+        """,
+        shared=".shared .b32 place;",
+        parameters=1,
+    )
+    done = fresh(
+        f"""
+        out = d.alloc(128)
+        print(d.launch(d.function(d.module({ptx!r}), "k"), [1], [32], [out]), d.cuCtxSynchronize())
+        print(d.words(out, 32) == [4 * t + 10 for t in range(32)])
+        """,
+        DEFERRED=deferred,
+    )
+    assert done.stdout.splitlines() == ["0 0", "True"], done.stderr

@@ -213,9 +213,9 @@ def test_a_shift_moves_31_rows(cuda: driver_api.Driver) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("shape", ["32x32b", "16x32bx2"])
+@pytest.mark.parametrize(("shape", "count"), [("32x32b", 4), ("16x32bx2", 4), ("32x32b", 2), ("16x32bx2", 2)])
 @pytest.mark.parametrize("form", ["max.u32", "min.s32", "max.f32", "min.abs.f32", "max.NaN.f32"])
-def test_loads_reduce(cuda: driver_api.Driver, shape: str, form: str) -> None:
+def test_loads_reduce(cuda: driver_api.Driver, shape: str, count: int, form: str) -> None:
     random = np.random.default_rng(1)
     kind = form[-3:]
     if kind == "f32":
@@ -235,7 +235,8 @@ def test_loads_reduce(cuda: driver_api.Driver, shape: str, form: str) -> None:
         fill: ld.global.u32 %r8, [%rd10]; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r4], %r8;
         add.u64 %rd10, %rd10, 4; add.u32 %r4, %r4, 1; add.u32 %r1, %r1, 1;
         setp.lt.u32 %p3, %r1, 32; @%p3 bra fill;
-        tcgen05.ld.red.sync.aligned.{shape}.x4.{form} {{%r10, %r11, %r12, %r13}}, %r14, [%r6]
+        tcgen05.ld.red.sync.aligned.{shape}.x{count}.{form}
+            {{{", ".join(f"%r{10 + r}" for r in range(count))}}}, %r14, [%r6]
             {", 8" if shape == "16x32bx2" else ""};
         mul.wide.u32 %rd9, %t, 4; add.u64 %rd10, %rd1, %rd9; st.global.u32 [%rd10], %r14;
         bar.sync 0; ld.shared.u32 %r6, [%r7];
@@ -248,13 +249,13 @@ def test_loads_reduce(cuda: driver_api.Driver, shape: str, form: str) -> None:
     assert run(cuda, ptx, [into, out], block=128) == 0
 
     def reduced(lane: int, first: int) -> int:
-        row = bits[lane, first : first + 4]
+        row = bits[lane, first : first + count]
         if kind != "f32":
             numbers = row.view(np.int32) if kind == "s32" else row
             return int(numbers.max() if form.startswith("max") else numbers.min()) & 0xFFFFFFFF
         numbers = [float(x) for x in (abs(row.view(np.float32)) if "abs" in form else row.view(np.float32))]
         known = [x for x in numbers if x == x]
-        if not known or ("NaN" in form and len(known) < 4):
+        if not known or ("NaN" in form and len(known) < count):
             return 0x7FFFFFFF
         key = lambda x: (x, np.copysign(1, x))  # noqa: E731
         best = (max if form.startswith("max") else min)(known, key=key)

@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch):
-    monkeypatch.setattr("replay.fleet.worker.LOOKS_EVERY_S", 0.001)
+    monkeypatch.setattr("replay.fleet.sharing.place.LOOKS_EVERY_S", 0.001)
     monkeypatch.setattr("replay.fleet.worker.PATIENCE_S", 0.01)

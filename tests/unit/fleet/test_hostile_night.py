@@ -12,8 +12,8 @@ import pytest
 from replay.cli import main
 from replay.errors import ExitCode, ReplayError
 from replay.fleet.canaries import courses, forget
-from replay.fleet.claims import Claims
 from replay.fleet.night import Night, Who
+from replay.fleet.sharing.claims import Claims
 from replay.fleet.verdicts import verdicts
 from replay.history.series import HistoryView
 from replay.report.html.dashboard.site import files_of

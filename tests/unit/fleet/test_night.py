@@ -399,19 +399,6 @@ def test_what_was_found_is_told(tmp_path):
     assert "&lt;died&gt;" in xml
 
 
-@pytest.mark.parametrize("url", ["s3://bucket/nights", "memory://", "file:///tmp/nights"])
-def test_results_at_a_url_are_refused_with_the_way_round(tmp_path, capsys, monkeypatch, url):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "night.toml").write_text(MATRIX)
-    (tmp_path / "corpus").mkdir()
-    vector_add(1000).write(tmp_path / "corpus" / "x.rsnap")
-    for words in (["fleet", "run", "corpus", "--matrix", "night.toml", "--results", url],
-                  ["fleet", "status", url], ["dashboard", url]):  # fmt: skip
-        assert main(words) == ExitCode.USAGE
-        assert "copy it when the night is over" in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "night.toml"]
-
-
 def test_a_folder_that_is_no_night_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no night"):
         Night(tmp_path)

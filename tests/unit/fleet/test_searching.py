@@ -12,6 +12,7 @@ from replay.cli import main
 from replay.errors import ExitCode, WorkerError
 from replay.fleet.laboratory import Found
 from replay.fleet.searching import BUDGET, Hunt, run_searches
+from replay.fleet.sharing.place import Place
 from replay.report.bisect import answer
 from replay.report.steps import issue_text
 from replay.results.fleet import FleetCase
@@ -73,13 +74,12 @@ class Devices:
 @pytest.fixture
 def search(tmp_path, monkeypatch):
     monkeypatch.setattr("replay.fleet.worker.PATIENCE_S", 0.0)
-    monkeypatch.setattr("replay.fleet.worker.LOOKS_EVERY_S", 0.01)
-    monkeypatch.setattr("replay.fleet.coordinator.LOOKS_EVERY_S", 0.01)
+    monkeypatch.setattr("replay.fleet.sharing.place.LOOKS_EVERY_S", 0.01)
     (tmp_path / "night.toml").write_text(MATRIX)
 
     def run(devices, hunts=None, **of):
         hunts = hunts or [Hunt(unit(1), CANDIDATES, "list")]
-        troubles = run_searches(tmp_path / "results", tmp_path, hunts, tmp_path / "night.toml", lambda: devices,
+        troubles = run_searches(Place(tmp_path / "results"), tmp_path, hunts, tmp_path / "night.toml", lambda: devices,
                                 question="q", **of)  # fmt: skip
         assert troubles == []
         return hunts[0]

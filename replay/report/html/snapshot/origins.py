@@ -99,7 +99,7 @@ def origins_note(root: Branch, launches: int) -> str:
         )
     part = f"The first {root.launches:,} launches. " if root.launches < launches else ""
     return (
-        f"{part}Python frames of the thread that launched, the outermost on top, kernels at the bottom, as wide as "
-        f"{what}. "
+        f"{part}NVTX ranges and Python frames of the thread that launched, the outermost on top, kernels at the "
+        f"bottom, as wide as {what}. "
         "Frames of installed packages are left out where there are others."
     )

@@ -41,7 +41,7 @@ class Original:
                 for kind in ("header", "call", "note"):
                     self.objects.append((kind, (number, kind * 5)))
                     out.write(kind, (number, kind * 5))
-                out._submit(out._objects)  # a frame each, so that damage to one leaves others
+                out._frames.submit(out._objects)  # a frame each, so that damage to one leaves others
                 out._objects = type(out._objects)()
             self.digests = out.write_chunks_from(MEMORY, 0, len(MEMORY), 100)
         self.data = path.read_bytes()

@@ -1,0 +1,34 @@
+// Copies of memory that a stream makes on its way to a launch, for which the host does not wait.
+#pragma once
+
+#include "memory/memory.h"
+
+// A stream, as a call names it.
+struct stream_name {
+  uint64_t handle;
+  bool per_thread; // which default stream the handle may mean
+};
+
+enum { MARKERS = 2048 }; // words that streams write
+
+// Whether such copies can be made in the current context; it takes pinned memory when first asked. All of
+// this is for one thread at a time.
+bool images_can_be_made(uint64_t context);
+bool images_are_there(void);
+void images_end(uint64_t context); // before it ends; 0: whichever they are of
+uint64_t image_room(void);         // bytes for images
+// Enqueues the copy of a range. Images lie one after another; a later one takes the place of those that are
+// image_room() before it. Gives the driver's answer.
+int take_image(const struct range *range, struct stream_name stream, uint64_t *position);
+uint64_t next_image(void); // the position after the last one
+uint64_t
+position_for(uint64_t at,
+             uint64_t bytes); // where an image of so many bytes lies that begins there at the earliest
+const uint8_t *image_at(uint64_t position);
+// The stream writes `value` when it has come so far.
+int write_marker(unsigned marker, uint32_t value, struct stream_name stream);
+uint32_t marker(unsigned marker); // the value that it holds now
+
+// Ranges that hold no pointers by the last reading: only of these is it known what a launch can reach.
+void range_was_searched(const struct range *range, uint64_t spans, bool leads_nowhere);
+bool range_leads_nowhere(const struct range *range);

@@ -1,0 +1,333 @@
+"""A folder of results at a URL, and the copy of it on this machine, from which all is read.
+
+What is written goes to the URL first, so that the copy is never ahead of it and may be lost. What was once found never
+changes, so its name and size tell whether the copy has it; of the little that changes the time is compared, too. Names
+at a URL are a stranger's: what does not look like a file of a night is left where it is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import random
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from replay import settings
+from replay.beside import SHARED
+from replay.errors import FileError, UsageError
+from replay.fleet.sharing.leases import Leases
+from replay.fleet.sharing.place import Place
+from replay.privacy import private
+from replay.results.store import write_whole
+from replay.store.urls import FilesAt, is_url, time_of
+
+PLAN, MATRIX = "plan.json", "matrix.toml"
+_MAXIMUM_BYTES = {PLAN: 1 << 30, "canaries": 256 << 20, "results": 64 << 20}
+_OTHERS_BYTES = 16 << 20
+_BATCH_BYTES, _BATCH_FILES = 64 << 20, 500
+_MOST_FILES = 20_000_000
+_MOST_LEFT_OUT = 100
+# A look at a whole night is as long as it has files, so it is made the more seldom
+_LOOKS_EVERY_S, _LOOKS_TIMES = 2.0, 10.0
+_CLOCK_STEP_S = 0.05  # times of files are behind the clock by less
+_NEXT = "what was stored is kept; when it answers again, run the same command"
+_NIGHT = r"(?:search/[0-9a-f]{16}/\d{1,6}|[A-Za-z0-9][A-Za-z0-9._-]{0,79})"
+_CHANGING = ("attempts", "excluded", "drained", "leases", "devices", "canaries", "causes")
+_KEPT = ("units", "results", "again")
+_FILE = re.compile(
+    rf"{_NIGHT}/(?:plan\.json|matrix\.toml)|"
+    rf"(?:causes|{_NIGHT}/({'|'.join(_KEPT + _CHANGING)})(?:/[0-9a-f]{{2}})?)/[A-Za-z0-9_-][A-Za-z0-9._-]{{0,199}}"
+)
+_SEARCH = re.compile(r"(.+)/(search/[0-9a-f]{16}/\d{1,6})")
+
+
+class Mirror(Place):
+    """Raises UsageError when fsspec, or what it needs for the URL, is not installed. left_out: names at the URL that
+    are not copied, and why."""
+
+    def __init__(self, url: str) -> None:
+        url = url.rstrip("/")
+        super().__init__(_mirrors() / hashlib.sha256(url.encode()).hexdigest()[:16])
+        self._url = url
+        self._at = FilesAt(url, "as the place of results", _NEXT)
+        self.name = self._at.name
+        self._looked: dict[Path, tuple[float, float]] = {}  # when the last look ended, and how long it took
+        try:
+            self.folder.mkdir(0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError.of(error, self.folder, "set XDG_CACHE_HOME to a folder with room") from None
+
+    @property
+    def pause_s(self) -> float:
+        """Some seconds, never the same: of two that got into each other's way one is the first."""
+        return random.uniform(1.0, 3.0)  # noqa: S311 not a secret
+
+    def address(self, folder: Path) -> str:
+        """See `Place`."""
+        return f"{self._url}/{folder.relative_to(self.folder).as_posix()}"
+
+    def look(self, folder: Path, *, deep: bool = True, now: bool = False) -> None:
+        """See `Place`."""
+        ended_s, took_s = self._looked.get(folder, (-1e9, 0.0))
+        begin_s = time.monotonic()
+        if not now and begin_s - ended_s < max(_LOOKS_EVERY_S, _LOOKS_TIMES * took_s):
+            return
+        with self._one_at_a_time():
+            begin_s, since_s = time.monotonic(), time.time()
+            there = self._listed(folder, deep)
+            self._fetch(there)
+            self._forget(folder, deep, there, since_s)
+        end_s = time.monotonic()
+        self._looked[folder] = end_s, end_s - begin_s
+
+    def look_at_plans(self) -> None:
+        """See `Place`. Of a night that is not at the URL any more the copy is removed."""
+        there = set()
+        for entry in self._entries(self.folder, False):
+            name = str(entry["name"]).rstrip("/").rpartition("/")[2]
+            there.add(name)
+            is_night = entry.get("type") == "directory" and re.fullmatch(_NIGHT, name)
+            if is_night and not (self.folder / name / PLAN).exists():
+                self.look(self.folder / name, deep=False, now=True)
+        for path in self.folder.glob(f"*/{PLAN}"):
+            if path.parent.name not in there:
+                shutil.rmtree(path.parent, ignore_errors=True)
+
+    def is_there(self, path: Path) -> bool:
+        """See `Place`."""
+        with self._asking() as files:
+            files.invalidate_cache()
+            return bool(files.exists(self._of(path)))
+
+    def now_s(self) -> float:
+        """See `Place`."""
+        self.mark(self.folder / ".clock")
+        return self.time_s(self.folder / ".clock")
+
+    def time_s(self, path: Path) -> float:
+        """See `Place`; that of this machine where the URL tells none."""
+        with self._asking() as files:
+            files.invalidate_cache()
+            at_s = time_of(files.info(self._of(path)))
+        return time.time() if at_s is None else at_s
+
+    def write(self, path: Path, data: bytes, mode: int = SHARED) -> None:
+        """See `Place`."""
+        self._at.put({self._of(path): data})
+        self._keep(path, data, mode)
+
+    def create(self, path: Path, data: bytes) -> None:
+        """See `Place`."""
+        self._at.create(self._of(path), data)
+        with self._asking() as files:
+            files.invalidate_cache()
+            data = files.cat_file(self._of(path))
+        self._keep(path, data, SHARED)
+
+    def mark(self, path: Path) -> None:
+        """See `Place`."""
+        self.write(path, b"\n")
+
+    def append(self, path: Path, line: str) -> None:
+        """See `Place`."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        super().append(path, line)
+        self._at.put({self._of(path): path.read_bytes()})
+
+    def share(self, path: Path) -> None:
+        """See `Place`."""
+        if _FILE.fullmatch(path.relative_to(self.folder).as_posix()):
+            self._at.put({self._of(path): path.read_bytes()})
+
+    def delete(self, path: Path) -> None:
+        """See `Place`."""
+        with suppress(FileNotFoundError), self._at.asking() as files:
+            files.rm_file(self._of(path))
+        path.unlink(missing_ok=True)
+
+    def claims(self, night: Path) -> Leases:  # type: ignore[override]  # the same methods
+        """See `Place`."""
+        return Leases(self, night / "leases")
+
+    def _of(self, path: Path) -> str:
+        return f"{self._at.root}/{path.relative_to(self.folder).as_posix()}"
+
+    @contextmanager
+    def _asking(self) -> Iterator[Any]:
+        try:
+            with self._at.asking() as files:
+                yield files
+        except FileNotFoundError as error:
+            raise self._at.error(error) from None
+
+    @contextmanager
+    def _one_at_a_time(self) -> Iterator[None]:
+        """Of all processes that keep this copy."""
+        try:
+            descriptor = os.open(self.folder / ".looking", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise FileError.of(error, self.folder) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _entries(self, folder: Path, deep: bool) -> list[Mapping[str, Any]]:
+        where = self._at.root if folder == self.folder else self._of(folder)
+        try:
+            with self._at.asking() as files:
+                files.invalidate_cache()
+                found = list(
+                    files.find(where, detail=True).values() if deep else files.ls(where, detail=True)
+                )
+        except FileNotFoundError:
+            return []
+        if len(found) > _MOST_FILES:
+            raise FileError(
+                f"holds {len(found):,} files, at most {_MOST_FILES:,}", where=self.address(folder)
+            )
+        return found
+
+    def _listed(self, folder: Path, deep: bool) -> dict[str, Mapping[str, Any]]:
+        """Name below the root -> what the listing says, of files of nights."""
+        found = {}
+        begin = f"/{self._at.root.strip('/')}/".replace("//", "/")
+        for entry in self._entries(folder, deep):
+            path = "/" + str(entry["name"]).lstrip("/")
+            if entry.get("type") != "file" or entry.get("islink") or not path.startswith(begin):
+                continue
+            name = path[len(begin) :]
+            if not (match := _FILE.fullmatch(name)) or ".." in PurePosixPath(name).parts:
+                if not PurePosixPath(name).name.startswith(".") and len(self.left_out) < _MOST_LEFT_OUT:
+                    self.left_out[name[:200]] = "is no file of a night"
+                continue
+            most = _MAXIMUM_BYTES.get(match[1] or name.rpartition("/")[2], _OTHERS_BYTES)
+            if int(entry.get("size") or 0) > most:
+                self.left_out[name] = f"is larger than {most:,} bytes"
+                continue
+            found[name] = entry
+        return found
+
+    def _fetch(self, there: Mapping[str, Mapping[str, Any]]) -> None:
+        """What the copy does not have, the file that says that a night is there last."""
+        wanted = [name for name, entry in there.items() if not self._has(name, entry)]
+        wanted.sort(key=lambda name: name.endswith("/" + PLAN))
+        while wanted:
+            batch: list[str] = []
+            total = 0
+            while wanted and len(batch) < _BATCH_FILES and total < _BATCH_BYTES:
+                batch.append(wanted.pop(0))
+                total += int(there[batch[-1]].get("size") or 0)
+            paths = {str(there[name]["name"]): name for name in batch}
+            with self._asking() as files:
+                got = files.cat(list(paths), on_error="return")
+            for path, data in got.items():
+                if isinstance(data, FileNotFoundError):  # gone since the listing
+                    continue
+                if isinstance(data, Exception):
+                    raise self._at.error(data)
+                self._fetched(paths[path], bytes(data), time_of(there[paths[path]]))
+
+    def _has(self, name: str, entry: Mapping[str, Any]) -> bool:
+        path, at_s = self.folder / name, time_of(entry)
+        try:
+            status = path.stat()
+            if status.st_size != int(entry.get("size") or 0) or at_s is None:
+                return status.st_size == int(entry.get("size") or 0)
+            if status.st_mtime == _rounded(at_s):
+                return True
+            if not any(part in _KEPT for part in path.parts[-3:-1]):
+                return False
+            os.utime(path, (_rounded(at_s),) * 2)  # this machine wrote it, by its own clock
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def _fetched(self, name: str, data: bytes, at_s: float | None) -> None:
+        """Not by `write_whole`, which waits for the disk and looks for what others left: a copy may be lost."""
+        path, temporary = self.folder / name, self.folder / ".fetched"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(data)
+            if at_s is not None:
+                os.utime(temporary, (_rounded(at_s),) * 2)
+            os.replace(temporary, path)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            self.left_out[name] = "is a file and a folder"
+        except OSError as error:
+            raise FileError.of(error, path) from None
+
+    def _keep(self, path: Path, data: bytes, mode: int) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError.of(error, path.parent) from None
+        write_whole(path, data, mode)
+
+    def _forget(self, folder: Path, deep: bool, there: Mapping[str, object], since_s: float) -> None:
+        """What others took back. What this machine wrote after the listing began stays."""
+        folders = [folder] if not deep else [folder / name for name in _CHANGING]
+        for one in folders:
+            if one.name not in _CHANGING:
+                continue
+            for path in list(one.iterdir()) if one.is_dir() else ():
+                name = path.relative_to(self.folder).as_posix()
+                with suppress(FileNotFoundError):
+                    if name not in there and path.stat().st_ctime < since_s - _CLOCK_STEP_S:
+                        path.unlink()
+
+
+def _rounded(at_s: float) -> float:
+    """File systems keep times in steps; those of listings have at most microseconds."""
+    return round(at_s, 3)
+
+
+def open_place(text: str) -> Place:
+    """Of a folder of results, or a URL. Raises UsageError, FileError."""
+    if not is_url(text):
+        return Place(Path(text))
+    if settings.OFFLINE.value():
+        raise UsageError("is a URL, and REPLAY_OFFLINE is set", where=private(text), next="name a folder")
+    if text.startswith("memory:"):
+        raise UsageError(
+            "is kept by one process alone, and a fleet has many", where=text, next="name a folder"
+        )
+    return Mirror(text)
+
+
+def folder_of(text: str) -> Path:
+    """A folder of results; of a URL a copy that is as new as this look. Raises UsageError, FileError."""
+    place = open_place(text)
+    place.look(place.folder, now=True)
+    return place.folder
+
+
+def place_of_night(text: str) -> tuple[Place, Path]:
+    """Of a night: where all are, and its own folder. Raises UsageError, FileError."""
+    if not is_url(text):
+        return Place(Path(text).parent), Path(text)
+    root, _, name = text.rstrip("/").rpartition("/")
+    if match := _SEARCH.fullmatch(text.rstrip("/")):
+        root, name = match[1], match[2]
+    if not re.fullmatch(_NIGHT, name):
+        raise UsageError("is no night of a fleet", where=text, next="`replay fleet run` begins one")
+    place = open_place(root)
+    place.look(place.folder / name, now=True)
+    return place, place.folder / name
+
+
+def _mirrors() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        cache = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
+    except RuntimeError:
+        raise FileError("there is no home folder", next="set XDG_CACHE_HOME") from None
+    return cache / "replay" / "results"
