@@ -46,24 +46,6 @@ void note_touched(Warp &w, const Instruction *i, uint64_t address, uint64_t byte
   mark(w.worker->touched[{source.text, source.ptx_line, write, space}], address, bytes);
 }
 
-void spread(const Reach &reach, uint64_t lowest, const uint64_t *addresses, uint32_t bytes, uint64_t *place) {
-  switch (reach.pattern) {
-  case Pattern::far_apart:
-    std::copy_n(addresses, lanes_per_warp, place);
-    break;
-  case Pattern::uniform:
-    std::fill_n(place, lanes_per_warp, lowest);
-    break;
-  case Pattern::contiguous:
-    for (uint32_t l = 0; l < lanes_per_warp; ++l)
-      place[l] = lowest + uint64_t{l} * bytes;
-    break;
-  default:
-    for (uint32_t l = 0; l < lanes_per_warp; ++l)
-      place[l] = lowest + reach.offset[l];
-  }
-}
-
 void note_reach(Warp &w, const Instruction *i, const Reach &reach, const uint64_t *addresses, uint32_t bytes,
                 AccessKind kind) {
   if (w.launch->request->record_costs)
@@ -72,7 +54,7 @@ void note_reach(Warp &w, const Instruction *i, const Reach &reach, const uint64_
   if (!w.launch->request->record_touched && !checks)
     return;
   uint64_t lowest = reach.lowest + static_cast<uint64_t>(i->immediate), place[lanes_per_warp];
-  spread(reach, lowest, addresses, bytes, place);
+  lane_addresses(reach, lowest, addresses, bytes, place);
   if (checks)
     checks->access(w, i, reach, lowest, place, bytes, kind);
   for (uint32_t lanes = w.launch->request->record_touched ? reach.active : 0; lanes; lanes &= lanes - 1) {

@@ -9,8 +9,6 @@ namespace emulator {
 void note_touched(Warp &w, const Instruction *i, uint64_t address, uint64_t bytes, bool write);
 // Of all lanes, once they are counted: also what the access cost. addresses: of those that are far apart,
 // else nullptr. An atomic operation reads and writes.
-// The address of each lane; of those that are not active any number.
-void spread(const Reach &reach, uint64_t lowest, const uint64_t *addresses, uint32_t bytes, uint64_t *place);
 void note_reach(Warp &w, const Instruction *i, const Reach &reach, const uint64_t *addresses, uint32_t bytes,
                 AccessKind kind);
 void add(Touched &to, const Touched &more);

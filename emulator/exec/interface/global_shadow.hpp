@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -66,7 +67,16 @@ private:
 };
 
 // Whether any of the bits is 1.
-bool any_bit(const uint8_t *bits, uint64_t bytes);
+inline bool any_bit(const uint8_t *bits, uint64_t bytes) {
+  uint64_t all = 0, word = 0;
+  for (; bytes >= 8; bytes -= 8, bits += 8) {
+    std::memcpy(&word, bits, 8);
+    all |= word;
+  }
+  for (; bytes; --bytes)
+    all |= *bits++;
+  return all != 0;
+}
 
 // The process's. It stays to the end, like the threads that may use it.
 GlobalShadow &global_shadow();

@@ -1,7 +1,6 @@
 // Loads, stores and atomic operations: undefined bits go to memory and come from there.
 #include <algorithm>
 
-#include "exec/access/touched.hpp"
 #include "exec/check/undefined/operands.hpp"
 
 namespace emulator::undefined {
@@ -37,7 +36,7 @@ void find_addresses(Warp &w, const Instruction *i) {
   Shadow &shadow = *w.shadow;
   if (!shadow.is_noted && i->known_slot != 0) {
     const Reach &reach = w.worker->reach.slot[i->known_slot - 1];
-    spread(reach, shadow.lowest, nullptr, reach.bytes, shadow.addresses);
+    lane_addresses(reach, shadow.lowest, shadow.addresses, reach.bytes, shadow.addresses);
   }
 }
 

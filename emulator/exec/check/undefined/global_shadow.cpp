@@ -23,17 +23,6 @@ template <typename Entry> Entry *zeroed(uint64_t count) {
 
 } // namespace
 
-bool any_bit(const uint8_t *bits, uint64_t bytes) {
-  uint64_t all = 0, word = 0;
-  for (; bytes >= 8; bytes -= 8, bits += 8) {
-    std::memcpy(&word, bits, 8);
-    all |= word;
-  }
-  for (; bytes; --bytes)
-    all |= *bits++;
-  return all != 0;
-}
-
 GlobalShadow &global_shadow() {
   static GlobalShadow *only = new GlobalShadow;
   return *only;
