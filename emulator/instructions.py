@@ -212,7 +212,7 @@ BY_HAND = {
     "atom": "see Atomics; every order and scope, every space; vectors `.v2 .v4 .v8` up to 16 bytes",
     "red": "as atom, without the old value",
     "ld": "every space, `.v2 .v4 .v8`, every order and cache hint; the pragma `used_bytes_mask`",
-    "st": "as ld",
+    "st": "as ld; `.bulk`",
     "shfl": "`.up .down .bfly .idx`, with the predicate",
     "vote": "`.all .any .uni .ballot`",
     "match": "`.any .all`",
@@ -260,9 +260,8 @@ BY_HAND = {
     "sured": "`.b` and `.p`; `.add .min .max .and .or`",
     "istypep": "`.texref .samplerref .surfref`",
     "cp": (
-        "`.async`, `.async.bulk`; `.tensor` of tiles, `.im2col`, `.im2col::w`, `.im2col::w::128`, `.tile::gather4` and "
-        "`.tile::scatter4`, interleaved, of packed elements, `.cta_group`; not `.im2col_no_offs::w` and `.override` "
-        "of PTX ISA 9.4"
+        "`.async`, `.async.bulk`, `.reduce` (also .f16 and .bf16); `.tensor` of tiles, `.im2col`, `.im2col::w`, "
+        "`.im2col::w::128`, `.tile::gather4` and `.tile::scatter4`, interleaved, of packed elements, `.cta_group`"
     ),
 }
 
@@ -274,6 +273,15 @@ REFUSED = {
         "tex.a2dms.v4.f32.s32",
     ),
     "multicast memory": ("multimem.ld_reduce.add.u32",),
+    "of PTX ISA 9.2 and later, most for devices that no runtime here names: `fabric`, layouts of mbarriers and reports "
+    "to them, and other additions to tensor memory and to bulk copies": (
+        "fabric.submit",
+        "mbarrier.init.layout::v1.shared.b64",
+        "tcgen05.alloc.exclusive.cta_group::1.sync.aligned.shared::cta.b32",
+        "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob",
+        "cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group.override::global_address",
+        "cp.async.bulk.tensor.3d.shared::cta.global.im2col_no_offs::w.mbarrier::complete_tx::bytes",
+    ),
     "`fma.oob`: which NaN is the out-of-bounds one is not documented": ("fma.rn.oob.f16",),
     "video instructions other than those listed": (
         "vadd.u32.u32.u32",

@@ -19,6 +19,7 @@ WORDS = {
     "divergent_barrier": "a barrier to which parts of one warp come at different places",
     "outside_its_mask": "a thread takes part in what its own mask does not name it for",
     "masks_differ": "threads name each other by masks that are not equal",
+    "registers_differ": "warps of one warpgroup do not execute the same setmaxnreg",
     "invalid_read": "a read outside of memory, or misaligned",
     "invalid_write": "a write outside of memory, or misaligned",
     "invalid_atomic": "an atomic operation outside of memory, or misaligned",

@@ -27,9 +27,10 @@ class MemoryFinding:
     """Equal findings, at one place or pair of places in the code. check: init, race, sync or numbers. kind, of init:
     undefined_branch, undefined_address or undefined_output, for what depends on bits that nothing wrote; of a race:
     write_after_write, read_after_write or write_after_read, in the order of this replay; of sync: divergent_barrier,
-    outside_its_mask or masks_differ; of numbers: makes_nan or makes_infinity; of compute-sanitizer: invalid_read,
-    invalid_write, invalid_atomic, uninitialised_read, race, barrier_error. launches: in how many launches of the
-    kernel; first_launch: the first of them, of all that were checked, from 1; count: by how many threads, each time.
+    outside_its_mask, masks_differ or registers_differ; of numbers: makes_nan or makes_infinity; of compute-sanitizer:
+    invalid_read, invalid_write, invalid_atomic, uninitialised_read, race, barrier_error. launches: in how many launches
+    of the kernel; first_launch: the first of them, of all that were checked, from 1; count: by how many threads, each
+    time.
     same_value: both wrote the same, which is no fault by itself. one_warp: both threads are of one warp, so that a
     `__syncwarp` is missing. space: shared, local or global, "" where no memory is touched. variable: that holds the
     address, of global memory the address of the allocation, "" for none; offset: in it; bytes: that the second side

@@ -152,6 +152,8 @@ Block::State Block::run(int64_t instructions_per_warp) {
         return State::stuck;
     }
   }
+  if (checks)
+    checks->end(warps);
   return State::done;
 }
 

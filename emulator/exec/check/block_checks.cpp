@@ -9,6 +9,8 @@ namespace emulator {
 
 namespace {
 
+constexpr size_t warps_of_group = 4;
+
 bool has_products_that_are_not_watched(const Program &program) {
   return !program.tensor_products.empty() ||
          std::any_of(program.matrices.begin(), program.matrices.end(), [](const MatrixForm &form) {
@@ -47,6 +49,8 @@ std::unique_ptr<BlockChecks> BlockChecks::create(const Launch &launch, std::vect
            std::none_of(left_out.begin(), left_out.end(),
                         [check](const Unchecked &one) { return one.check == check; });
   };
+  if (checks->looks_at_lanes_)
+    checks->set_registers_.resize(warps.size());
   checks->looks_for_races_ = bytes != 0 && looks_for(Check::race);
   if (looks_for(Check::init))
     checks->shadow_ = std::make_unique<BlockShadow>(warps, launch);
@@ -59,6 +63,8 @@ std::unique_ptr<BlockChecks> BlockChecks::create(const Launch &launch, std::vect
 
 void BlockChecks::start(uint64_t block) {
   block_ = block;
+  for (auto &of_warp : set_registers_)
+    of_warp.clear();
   if (shadow_)
     shadow_->start();
   if (!looks_for_races_)
@@ -86,6 +92,30 @@ void BlockChecks::compare_places(const Warp &w, uint32_t id) {
   for (const WaitingGroup &group : w.waiting)
     if (differ && group.barrier == static_cast<int32_t>(id) && group.instruction->is_aligned)
       report(w, group.instruction, FindingKind::divergent_barrier, group.participants);
+}
+
+void BlockChecks::end(const std::vector<Warp> &warps) {
+  for (size_t first = 0; first < set_registers_.size(); first += warps_of_group) {
+    const size_t last = std::min<size_t>(first + warps_of_group, set_registers_.size());
+    for (size_t turn = 0;; ++turn) {
+      const Instruction *known = nullptr;
+      size_t came = 0;
+      bool differ = false;
+      for (size_t w = first; w < last; ++w) {
+        if (turn >= set_registers_[w].size())
+          continue;
+        const Instruction *asked = set_registers_[w][turn];
+        differ |= known && asked->immediate != known->immediate;
+        known = asked;
+        ++came;
+      }
+      if (!came)
+        break;
+      for (size_t w = first; w < last; ++w)
+        if ((differ || came != last - first) && turn < set_registers_[w].size())
+          report(warps[w], set_registers_[w][turn], FindingKind::registers_differ, warps[w].existing);
+    }
+  }
 }
 
 void BlockChecks::join(Warp &w, const Instruction *i, const uint32_t *masks) {

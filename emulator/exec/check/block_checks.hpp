@@ -23,6 +23,13 @@ public:
     if (looks_for_races_)
       clocks_.join_lanes(warp.index, lanes);
   }
+  // A whole warp executes setmaxnreg; what it asks for is i->immediate.
+  void set_registers(const Warp &warp, const Instruction *i) {
+    if (looks_at_lanes_)
+      set_registers_[warp.index].push_back(i);
+  }
+  // All threads of the block have ended.
+  void end(const std::vector<Warp> &warps);
   // The active lanes arrive at barrier `id`, and do not wait there.
   void arrive(const Warp &warp, uint32_t id) {
     if (looks_for_races_)
@@ -43,6 +50,7 @@ private:
   Clocks clocks_;
   SharedRaces races_;
   std::unique_ptr<BlockShadow> shadow_;
+  std::vector<std::vector<const Instruction *>> set_registers_; // of each warp, in its order
 };
 
 // What these checks leave out of a launch.

@@ -293,6 +293,12 @@ const Instruction *fence(Warp &w, const Instruction *i) {
   return i + 1;
 }
 
+const Instruction *set_registers(Warp &w, const Instruction *i) {
+  if (w.block->checks)
+    w.block->checks->set_registers(w, i);
+  return i + 1;
+}
+
 const Instruction *yield(Warp &w, const Instruction *i) {
   w.account(i);
   w.credit = -1;

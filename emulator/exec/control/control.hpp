@@ -26,6 +26,7 @@ const Instruction *restore_stack(Warp &w, const Instruction *i);
 const Instruction *no_operation(Warp &w, const Instruction *i);
 const Instruction *wait_for_prerequisite(Warp &w, const Instruction *i); // griddepcontrol.wait
 const Instruction *fence(Warp &w, const Instruction *i);                 // where a launch is checked
+const Instruction *set_registers(Warp &w, const Instruction *i);         // likewise
 const Instruction *yield(Warp &w, const Instruction *i);                 // nanosleep: lets others run
 
 } // namespace emulator::control

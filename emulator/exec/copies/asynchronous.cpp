@@ -17,6 +17,7 @@ namespace {
 
 // The PTX ISA: bulk copies are multiples of 16 bytes between addresses that are multiples of 16.
 constexpr uint32_t bulk_alignment = 16;
+constexpr uint64_t most_cleared_bytes = 16'777'216;
 constexpr uint32_t most_stored_bytes = 32; // st.async.v4 of 64 bits
 
 bool is_global(const Warp &w, uint64_t address) { return !w.block->cluster->block_at(address, 1); }
@@ -213,6 +214,27 @@ const Instruction *reduce_bulk(Warp &w, const Instruction *i) {
         w, *w.block->pending, lane, signal ? Track::signalled : Track::bulk, {signal},
         [source, bytes](std::vector<uint8_t> &contents) { contents.assign(source, source + bytes); },
         deliver);
+  }
+  return i + 1;
+}
+
+const Instruction *clear(Warp &w, const Instruction *i) {
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
+    uint32_t lane = first_lane(lanes);
+    uint64_t to = operand<uint64_t>(w, i, 0, lane);
+    uint64_t bytes = i->immediate ? operand<uint64_t>(w, i, 1, lane) : operand<uint32_t>(w, i, 1, lane);
+    if (bytes % 8 != 0 || bytes > most_cleared_bytes)
+      fail(w, i, LaunchStatus::illegal_instruction,
+           "st.bulk of " + std::to_string(bytes) + " bytes: the number must be a multiple of 8, at most " +
+               std::to_string(most_cleared_bytes),
+           lane);
+    if (bytes == 0)
+      continue;
+    if (w.block->cluster->block_at(to, 1) != w.block)
+      fail(w, i, LaunchStatus::illegal_address, "st.bulk outside of the block's shared memory", lane);
+    check_access(w, i, lane, to, static_cast<uint32_t>(bytes), true);
+    std::memset(reinterpret_cast<void *>(to), 0, bytes);
+    arrived(w, to, bytes);
   }
   return i + 1;
 }

@@ -19,6 +19,8 @@ const Instruction *copy_bulk(Warp &w, const Instruction *i);
 constexpr int64_t at_once = 1;
 // cp.reduce.async.bulk: destination, source, bytes, mbarrier or none; immediate: Reduction
 const Instruction *reduce_bulk(Warp &w, const Instruction *i);
+// st.bulk, which is done where it is issued: destination, bytes; immediate: whether these are 64 bits wide
+const Instruction *clear(Warp &w, const Instruction *i);
 // st.async, red.async: destination, mbarrier, then the elements; element_count in `immediate` >> 8, Reduction
 // below
 const Instruction *store(Warp &w, const Instruction *i);

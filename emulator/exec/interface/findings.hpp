@@ -19,16 +19,17 @@ enum class FindingKind : uint8_t {
   divergent_barrier, // parts of a warp come at different places to a barrier that it has to reach together
   outside_its_mask,  // a lane takes part in an operation whose mask, as it gives it, does not name it
   masks_differ,      // two lanes name each other, and others, by masks that are not equal
+  registers_differ,  // not all warps of a warpgroup execute the same setmaxnreg
   makes_nan,         // an instruction makes it of values that are finite
   makes_infinity,
   undefined_branch, // decided by what nothing has written
   undefined_address,
   undefined_output,
 };
-constexpr const char *finding_kind_names[] = {"write_after_write", "read_after_write", "write_after_read",
-                                              "divergent_barrier", "outside_its_mask", "masks_differ",
-                                              "makes_nan",         "makes_infinity",   "undefined_branch",
-                                              "undefined_address", "undefined_output"};
+constexpr const char *finding_kind_names[] = {"write_after_write", "read_after_write",  "write_after_read",
+                                              "divergent_barrier", "outside_its_mask",  "masks_differ",
+                                              "registers_differ",  "makes_nan",         "makes_infinity",
+                                              "undefined_branch",  "undefined_address", "undefined_output"};
 
 // Of one launch: more would say nothing new, for each has its own two places in the code.
 constexpr size_t most_findings = 256;

@@ -70,7 +70,14 @@ void Lowering::control(Opcode &opcode) {
         registers.value % 8)
       unsupported("of a number of registers that is no multiple of 8 from 24 to 256");
     need_whole_warp(control::Aligned::setmaxnreg);
-    nothing();
+    if (checked_) {
+      Lowered &lowered = emit(control::set_registers);
+      lowered.instruction.immediate = registers.value * 2 + opcode.has("inc");
+      lowered.counted = 1;
+      apply_guard(lowered);
+    } else {
+      nothing();
+    }
   } else if (name == "griddepcontrol" && opcode.has("wait") && deferred_) {
     skip_unless_guarded();
     Lowered &lowered = emit(control::wait_for_prerequisite);

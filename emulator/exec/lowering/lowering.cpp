@@ -209,6 +209,8 @@ static std::string_view asynchronous_name(const Opcode &opcode) {
   std::string_view name = opcode.mnemonic;
   if (name == "barrier" && opcode.has("cluster"))
     return "barrier.cluster";
+  if (name == "st" && opcode.has("bulk"))
+    return "st.bulk";
   bool found = name == "cp" || name == "mbarrier" || name == "wgmma" || name == "tcgen05" ||
                name == "clusterlaunchcontrol";
   return found ? name : "";

@@ -115,6 +115,7 @@ private:
   void copy_bulk(Opcode &opcode, bool reduces);
   void copy_tensor(Opcode &opcode, bool reduces);
   void change_tensor_map(Opcode &opcode);
+  void clear_shared(Opcode &opcode);
   void store_asynchronously(Opcode &opcode);
   void mbarrier(Opcode &opcode);
   void cluster(Opcode &opcode);

@@ -91,7 +91,7 @@ void BodyParser::statement() {
   instruction.opcode = opcode_ = opcode;
   instruction.used_bytes = std::exchange(used_bytes_, UINT32_MAX);
   size_t first = pending_.size();
-  std::string_view mnemonic = opcode.substr(0, opcode.find('.'));
+  std::string_view mnemonic = without_blanks_after(opcode.substr(0, opcode.find('.')));
   if (mnemonic == "ret")
     return_registers();
   const OperandCount *expected = find_operand_count(opcode);

@@ -123,8 +123,16 @@ std::string_view Lexer::opcode() {
   while (position_ < text_.size()) {
     char c = text_[position_];
     if (!continues_name(c) && c != '.' && !(c == ':' && peek_after(1) == ':') &&
-        !(c == ':' && text_[position_ - 1] == ':'))
-      break;
+        !(c == ':' && text_[position_ - 1] == ':')) {
+      // ptxas takes "xor .b32", which CUTLASS has.
+      size_t blanks = 0;
+      while (peek_after(blanks) != '\0' && std::strchr(" \t\r\n", peek_after(blanks)))
+        ++blanks;
+      if (blanks == 0 || peek_after(blanks) != '.' || !begins_name(peek_after(blanks + 1)))
+        break;
+      for (; blanks != 0; --blanks)
+        line_ += text_[position_++] == '\n';
+    }
     ++position_;
   }
   return text_.substr(begin, position_ - begin);

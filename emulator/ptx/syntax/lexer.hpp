@@ -20,6 +20,11 @@ struct Number {
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
+// A part of an opcode, which may end in blanks.
+inline std::string_view without_blanks_after(std::string_view part) {
+  return part.substr(0, part.find_last_not_of(" \t\r\n") + 1);
+}
+
 class Lexer {
 public:
   // `text` lies inside `whole`, the text that columns are counted in, and begins on line `line` of it.
@@ -47,7 +52,7 @@ public:
   std::string_view name();
   // A name that begins with a dot and may hold more of them, as ".visible" or ".b8": the part after the dot.
   std::string_view directive();
-  // An opcode with all its suffixes.
+  // An opcode with all its suffixes, each of which may follow blanks.
   std::string_view opcode();
   // ".x" directly after the last name, or empty.
   std::string_view component();

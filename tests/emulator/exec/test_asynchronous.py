@@ -293,6 +293,63 @@ def test_bulk_copies_go_both_ways(cuda: driver_api.Driver) -> None:
     assert cuda.words(out, 64) == [2 * x if i < 4 else x for i, x in enumerate(expected)]
 
 
+@pytest.mark.parametrize("deferred", ["0", "1"])
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("operation", ["add.noftz", "min", "max"])
+def test_halves_are_reduced_in_bulk(fresh: Fresh, operation: str, kind: str, deferred: str) -> None:
+    least = 2.0**-24 if kind == "f16" else 2.0**-133
+    old = [1.5, -2.0, 0.0, 3.0, 3 * least, 2.0, -1.0, 0.25]
+    new = [2.5, -1.0, -4.0, 3.0, 5 * least, 0.5, -3.0, 0.25]
+
+    def codes(values: list[float]) -> list[int]:
+        if kind == "f16":
+            return np.array(values, np.float16).view(np.uint16).tolist()
+        return (np.array(values, np.float32).view(np.uint32) >> 16).tolist()
+
+    ptx = module(
+        f"""
+        mov.u32 %r2, buffer; setp.ne.u32 %p1, %t, 0; @%p1 ret;
+        ld.global.v4.u32 {{%r4, %r5, %r6, %r7}}, [%rd0]; st.shared.v4.u32 [%r2], {{%r4, %r5, %r6, %r7}};
+        fence.proxy.async.shared::cta;
+        cp.reduce.async.bulk.global.shared::cta.bulk_group.{operation}.{kind} [%rd1], [%r2], 16;
+        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+        """,
+        shared=".shared .align 128 .b8 buffer[16];",
+    )
+    done = fresh(
+        f"""
+        into, out = d.alloc(16), d.alloc(16)
+        d.write(into, struct.pack("8H", *{codes(new)})); d.write(out, struct.pack("8H", *{codes(old)}))
+        print(d.launch(d.function(d.module({ptx!r}), "k"), [1], [32], [into, out]), d.cuCtxSynchronize())
+        print(*struct.unpack("8H", d.read(out, 16)))
+        """,
+        DEFERRED=deferred,
+    )
+    combine = {"add.noftz": lambda a, b: a + b, "min": min, "max": max}[operation]
+    expected = codes([combine(*pair) for pair in zip(old, new, strict=True)])
+    assert done.stdout.splitlines() == ["0 0", " ".join(map(str, expected))], done.stderr
+
+
+@pytest.mark.parametrize("size", ["40", "%r3", "%rd3"])
+@pytest.mark.parametrize("space", ["shared::cta", "generic"])
+def test_shared_memory_is_cleared(cuda: driver_api.Driver, space: str, size: str) -> None:
+    name, place = (".weak.shared::cta", "%r1") if space == "shared::cta" else ("", "%rd4")
+    ptx = module(
+        f"""
+        mov.u32 %r2, buffer; mov.u32 %r3, 40; mov.u64 %rd3, 40; add.u32 %r1, %r2, 8;
+        cvt.u64.u32 %rd4, %r1; cvta.shared.u64 %rd4, %rd4;
+        mad.lo.u32 %r4, %t, 4, %r2; add.u32 %r5, %t, 1; st.shared.u32 [%r4], %r5; bar.sync 0;
+        setp.eq.u32 %p1, %t, 3; @%p1 st.bulk{name} [{place}], {size}, 0; bar.sync 0;
+        ld.shared.u32 %r5, [%r4]; mul.wide.u32 %rd5, %t, 4; add.u64 %rd5, %rd0, %rd5; st.global.u32 [%rd5], %r5;
+        """,
+        shared=".shared .align 16 .b8 buffer[128];",
+        parameters=1,
+    )
+    out = words(cuda, [0] * 32)
+    assert run(cuda, ptx, [out]) == 0
+    assert cuda.words(out, 32) == [0 if 2 <= i < 12 else i + 1 for i in range(32)]
+
+
 @pytest.mark.parametrize(
     "instruction",
     [

@@ -42,6 +42,14 @@ WAIT = "wgmma.wait_group.sync.aligned 0;"
         ("st.shared::cluster.u32 [%r2+1048576], 1;", ILLEGAL, "illegal write"),
         ("mapa.shared::cluster.u32 %r3, %r2, 3;", INSTRUCTION, "mapa to block 3 of a cluster of 1"),
         ("cp.async.bulk.wait_group 0; trap;", INSTRUCTION, "trap"),
+        (
+            "mov.u32 %r3, 12; st.bulk.shared::cta [%r2], %r3, 0;",
+            INSTRUCTION,
+            "st.bulk of 12 bytes: the number must",
+        ),
+        ("mov.b64 %rd4, 16777224; st.bulk.shared::cta [%r2], %rd4, 0;", INSTRUCTION, "at most 16777216"),
+        ("st.bulk.shared::cta [%r2], 1048576, 0;", ILLEGAL, "illegal write of 1048576 bytes"),
+        ("st.bulk [%rd0], 64, 0;", ILLEGAL, "st.bulk outside of the block's shared memory"),
     ],
 )
 def test_addresses_and_counts(fresh: Fresh, deferred: str, body: str, status: int, said: str) -> None:

@@ -67,6 +67,28 @@ END:
   --- @%p1 or.b32 %r3, %r3, 0xff;
   match.any.sync.b32 %r2, %t, %r3;  // first
 """, ("masks_differ",)),
+    Pair("other_registers", """
+  setp.lt.u32 %p1, %t, 96;
+  @%p1 bra OTHER;
+  --- setmaxnreg.dec.sync.aligned.u32 24;  // first
+  +++ setmaxnreg.dec.sync.aligned.u32 40;
+  bra END;
+OTHER:
+  setmaxnreg.dec.sync.aligned.u32 40;  // first
+END:
+""", ("registers_differ",)),
+    Pair("other_direction", """
+  setp.lt.u32 %p1, %t, 32;
+  setmaxnreg.dec.sync.aligned.u32 40;
+  --- @%p1 setmaxnreg.dec.sync.aligned.u32 96;  // first
+  --- @!%p1 setmaxnreg.inc.sync.aligned.u32 96;  // first
+  +++ setmaxnreg.inc.sync.aligned.u32 96;
+""", ("registers_differ",)),
+    Pair("a_warp_that_sets_none", """
+  setp.lt.u32 %p1, %t, 32;
+  --- @!%p1 setmaxnreg.dec.sync.aligned.u32 40;  // first
+  +++ setmaxnreg.dec.sync.aligned.u32 40;
+""", ("registers_differ",)),
 ]  # fmt: skip
 TEXT, MARKS = module(PAIRS)
 

@@ -92,12 +92,13 @@ def more_of(product: Product, extras: Extras, *, in_registers: bool) -> tuple[st
         text, words = f", %e0, {extras.selector}", 1
     if extras.scale:
         places = [str(n) for n in (extras.byte_a, extras.thread_a, extras.byte_b, extras.thread_b)]
-        first = words
+        factors = [f"%e{words}", f"%e{words + 1}"]
         words += 2
-        if in_registers:
+        if in_registers:  # and in braces, as CUTLASS writes them
             places = [f"%h{n}" for n in range(4)]
+            factors = [f"{{{factor}}}" for factor in factors]
             words += 4
-        text += f", %e{first}, {{{places[0]}, {places[1]}}}, %e{first + 1}, {{{places[2]}, {places[3]}}}"
+        text += f", {factors[0]}, {{{places[0]}, {places[1]}}}, {factors[1]}, {{{places[2]}, {places[3]}}}"
     return text, words
 
 

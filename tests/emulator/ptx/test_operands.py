@@ -158,6 +158,8 @@ FORMS = {
     "mov.v4.u32 {%r1, %r3, %r5, %r6}, %ntid; OUT(0, %r1); OUT(1, %r3); OUT(2, %r5);": [32, 1, 1],
     "mov.v2.b64 {%rd5, %rd6}, {%rd2, 9}; cvt.u32.u64 %r1, %rd6; OUT(0, %r1);": [9],
     "mov.v2.b16 {%h3, %h4}, {3, %h2}; cvt.u32.u16 %r1, %h4; OUT(0, %r1);": [2],
+    "xor .b32 %r1, %r2, 3; OUT(0, %r1); mad.lo\n\t.u32 %r1, %r2, 3, 1; OUT(1, %r1);": [1, 7],
+    "ld .global.u32 %r1, w[%r2]; OUT(0, %r1); call .uni (%r1), twice, (%r2); OUT(1, %r1);": [102, 4],
 }
 
 

@@ -46,7 +46,9 @@ void Lowering::emit_product(const MatrixForm &form, const char *name) {
     const Operand &places = operand(next + 1);
     if (places.kind != Kind::vector || places.count != 2)
       unsupported("without a byte and a thread of its factors");
-    rows.push_back(source(operand(next), Type::b32));
+    const Operand &factors = operand(next);
+    bool in_braces = factors.kind == Kind::vector && factors.count == 1;
+    rows.push_back(source(in_braces ? element(factors, 0) : factors, Type::b32));
     rows.push_back(source(element(places, 0), Type::u16));
     rows.push_back(source(element(places, 1), Type::u16));
   }

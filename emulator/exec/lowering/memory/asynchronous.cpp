@@ -163,7 +163,7 @@ void Lowering::copy_bulk(Opcode &opcode, bool reduces) {
     return;
   }
   std::vector<Space> spaces;
-  bool signals = false, hint = false, multicast = false, masks = false;
+  bool signals = false, hint = false, multicast = false, masks = false, keeps_subnormal = false;
   asynchronous::Operator op = asynchronous::Operator::replace;
   Type type = Type::none;
   static const std::pair<std::string_view, asynchronous::Operator> operators[] = {
@@ -191,6 +191,8 @@ void Lowering::copy_bulk(Opcode &opcode, bool reduces) {
       multicast = true;
     else if (m == "cp_mask")
       masks = true;
+    else if (reduces && m == "noftz")
+      keeps_subnormal = true;
     else if (reduces && ptx::type_from_name(m) != Type::none)
       type = ptx::type_from_name(m);
     else if (m != "bulk_group")
@@ -199,7 +201,10 @@ void Lowering::copy_bulk(Opcode &opcode, bool reduces) {
   size_t expected = 3u + (signals ? 1 : 0) + (multicast ? 1 : 0) + (hint ? 1 : 0) + (masks ? 1 : 0);
   if (spaces.size() != 2 || operand_count() != expected || (reduces && op == asynchronous::Operator::replace))
     unsupported("with " + std::to_string(operand_count()) + " operands");
-  if (reduces && (ptx::size_bytes(type) < 4 || type == Type::f16x2 || type == Type::bf16x2))
+  bool halves = type == Type::f16 || type == Type::bf16;
+  if (reduces && (!asynchronous::can_combine(op, type) || type == Type::f16x2 || type == Type::bf16x2 ||
+                  (halves && spaces[0] != Space::global) ||
+                  keeps_subnormal != (halves && op == asynchronous::Operator::add)))
     unsupported();
   program_.communicates = true;
   program_.orders_blocks |= reduces;

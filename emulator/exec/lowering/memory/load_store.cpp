@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "exec/copies/asynchronous.hpp"
 #include "exec/lowering/lowering.hpp"
 
 namespace emulator {
@@ -149,9 +150,31 @@ void Lowering::load(Opcode &opcode) {
   finish_destinations();
 }
 
+// st.bulk: zeros in shared memory.
+void Lowering::clear_shared(Opcode &opcode) {
+  bool names_space = opcode.remove("shared::cta");
+  opcode.remove("weak");
+  if (!opcode.modifiers.empty() || operand_count() != 3 || operand(2).kind != Kind::integer ||
+      operand(2).value)
+    unsupported();
+  const Operand &bytes = operand(1);
+  bool wide = bytes.kind == Kind::reg && ptx::size_bytes(body_.registers[bytes.index]) == 8;
+  program_.communicates = true;
+  Lowered &lowered = emit_list(
+      asynchronous::clear, {generic_row(operand(0), names_space ? ptx::Space::shared : ptx::Space::generic),
+                            source(bytes, wide ? Type::u64 : Type::u32)});
+  lowered.instruction.immediate = wide;
+  lowered.counted = 1;
+  apply_guard(lowered);
+}
+
 void Lowering::store(Opcode &opcode) {
   if (opcode.has("async")) {
     store_asynchronously(opcode);
+    return;
+  }
+  if (opcode.remove("bulk")) {
+    clear_shared(opcode);
     return;
   }
   AccessForm form = access_form(opcode);
