@@ -234,7 +234,6 @@ const Instruction *clear(Warp &w, const Instruction *i) {
       fail(w, i, LaunchStatus::illegal_address, "st.bulk outside of the block's shared memory", lane);
     check_access(w, i, lane, to, static_cast<uint32_t>(bytes), true);
     std::memset(reinterpret_cast<void *>(to), 0, bytes);
-    arrived(w, to, bytes);
   }
   return i + 1;
 }
