@@ -3,6 +3,7 @@
 #include "core/cost_model.hpp"
 #include "entry/entry.hpp"
 #include "entry/touched_file.hpp"
+#include "exec/interface/global_shadow.hpp"
 #include "memory/allocations.hpp"
 #include "memory/virtual/virtual_memory.hpp"
 #include "stream/recorder.hpp"
@@ -23,6 +24,8 @@ uint64_t extent(const CopySide &side, const CopyShape &shape) {
   return total;
 }
 
+uint64_t number(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
 uint8_t *row(const CopySide &side, uint64_t y, uint64_t z) {
   return reinterpret_cast<uint8_t *>(side.base + y * side.pitch_bytes + z * side.slice_bytes);
 }
@@ -35,6 +38,17 @@ void move_rows(const CopySide &destination, const CopySide &source, const CopySh
   for (uint64_t z = 0; z < shape.depth; ++z)
     for (uint64_t y = 0; y < shape.height; ++y)
       std::memmove(row(destination, y, z), row(source, y, z), shape.width_bytes);
+}
+
+// What nothing has written stays so where it is copied to.
+void follow_rows(const CopySide &destination, const CopySide &source, const CopyShape &shape) {
+  if (!global_shadow().is_on())
+    return;
+  const bool follow = !destination.storage && is_followed(destination.base);
+  for (uint64_t z = 0; z < shape.depth; ++z)
+    for (uint64_t y = 0; y < shape.height; ++y)
+      global_shadow().copy(number(row(source, y, z)), number(row(destination, y, z)), shape.width_bytes,
+                           follow);
 }
 
 enum class Memory { device, pinned, pageable };
@@ -135,6 +149,7 @@ std::shared_ptr<Work> CopyOperation::work(SourceAccess access) const {
       return {CUDA_ERROR_ILLEGAL_ADDRESS, 0};
     }
     move_rows(to, from, shape);
+    follow_rows(to, named, shape);
     append_copied({to.base, to.pitch_bytes, to.slice_bytes},
                   {named.base, named.pitch_bytes, named.slice_bytes}, shape.width_bytes, shape.height,
                   shape.depth);
@@ -201,7 +216,6 @@ CUresult linear(const char *function, CUstream handle, bool asynchronous, CopySi
 }
 
 CopySide host_at(CUdeviceptr address) { return host_side(reinterpret_cast<const void *>(address)); }
-uint64_t number(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
 } // namespace
 

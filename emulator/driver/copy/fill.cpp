@@ -3,6 +3,7 @@
 
 #include "core/cost_model.hpp"
 #include "entry/entry.hpp"
+#include "exec/interface/global_shadow.hpp"
 #include "memory/allocations.hpp"
 #include "memory/virtual/virtual_memory.hpp"
 #include "stream/recorder.hpp"
@@ -68,6 +69,8 @@ Works FillOperation::works() const {
       tell("a memset writes memory that was freed before its turn came");
       return {CUDA_ERROR_ILLEGAL_ADDRESS, 0};
     }
+    for (size_t y = 0; global_shadow().is_on() && y < shape.height; ++y)
+      global_shadow().written(shape.destination + y * shape.pitch_bytes, shape.width * shape.element_bytes);
     if (shape.value == 0 && is_untouched(shape.destination, bytes))
       return {CUDA_SUCCESS, cost};
     if (shape.element_bytes == 1)

@@ -3,6 +3,7 @@
 
 #include "entry/entry.hpp"
 #include "entry/touched_file.hpp"
+#include "exec/interface/global_shadow.hpp"
 #include "memory/allocations.hpp"
 #include "stream/recorder.hpp"
 
@@ -57,6 +58,7 @@ std::shared_ptr<Work> write_work(Context &context, CUdeviceptr address, Value va
   auto work = std::make_shared<Work>();
   work->run = [=]() -> Outcome {
     __atomic_store_n(reinterpret_cast<Value *>(address), value, __ATOMIC_RELEASE);
+    emulator::global_shadow().written(address, sizeof(Value));
     return {};
   };
   return work;

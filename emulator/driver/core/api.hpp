@@ -75,5 +75,7 @@ CUresult CUDAAPI cuProfilerStop(void);
 // all of it. It may be said anew, of a part as well; work that is under way ends first where a piece goes.
 CUresult CUDAAPI replayConfineMemory(CUdeviceptr base, size_t bytes, const unsigned long long *pieces,
                                      size_t count);
+// Of memory that was placed before, an allocation begins here: nothing has written it (the check init).
+CUresult CUDAAPI replayBeginMemory(CUdeviceptr base, size_t bytes);
 }
 #pragma GCC visibility pop

@@ -3,6 +3,7 @@
 #include "array/texture.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
+#include "exec/interface/global_shadow.hpp"
 #include "memory/described.hpp"
 #include "module/reference.hpp"
 
@@ -33,7 +34,7 @@ Range DeviceMemory::find_around(uint64_t address) const {
     if (auto neighbour = allocations().find(stretch.base); neighbour && neighbour->pages_base <= address &&
                                                            address < neighbour->pages_end &&
                                                            may_touch(context_, *neighbour, true))
-      return {neighbour->pages_base, neighbour->pages_end, true};
+      return {neighbour->pages_base, neighbour->pages_end, true, is_followed(*neighbour)};
   return {};
 }
 
@@ -46,7 +47,8 @@ Range DeviceMemory::find(uint64_t address) const {
     return {};
   Stretch here =
       settings().lenient ? Stretch{allocation->base, allocation->bytes} : allocations().for_kernels(address);
-  return {here.base, here.base + here.bytes, may_touch(context_, *allocation, true)};
+  return {here.base, here.base + here.bytes, may_touch(context_, *allocation, true),
+          is_followed(*allocation)};
 }
 
 std::string DeviceMemory::describe(uint64_t address) const {
@@ -100,6 +102,7 @@ uint64_t DeviceMemory::device_malloc(uint64_t bytes) {
   allocation->footprint = mapped;
   allocation->identifier = ~uint64_t{0}; // not a buffer the host can ask about
   allocations().insert(allocation);
+  global_shadow().begin(base, bytes);
   heap_bytes_ += bytes;
   return base;
 }

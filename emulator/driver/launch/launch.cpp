@@ -148,7 +148,8 @@ Outcome KernelOperation::run(uint64_t number, std::function<bool()> prerequisite
   request.record_touched = !settings().touched.empty();
   request.checks = settings().checks.bits;
   request.record_costs = !settings().counters.empty() && number < launches_with_costs;
-  request.takes_notes = request.record_touched || request.record_costs || request.checks != 0;
+  request.notes_each = request.record_touched || request.record_costs || request.checks & bit_of(Check::race);
+  request.takes_notes = request.notes_each || request.checks & bit_of(Check::init);
   std::shared_ptr<MemoryMap> memory;
   {
     Lock lock(driver().mutex);

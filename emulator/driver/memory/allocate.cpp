@@ -2,6 +2,7 @@
 #include "allocations.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
+#include "exec/interface/global_shadow.hpp"
 #include "pool.hpp"
 
 #include <algorithm>
@@ -43,6 +44,8 @@ std::shared_ptr<Allocation> enter_allocation(Context &context, Device *device, u
     allocation->pages_end = pages.end;
   }
   allocations().insert(allocation);
+  if (is_followed(*allocation))
+    global_shadow().begin(base, bytes);
   return allocation;
 }
 
@@ -57,6 +60,17 @@ bool may_touch(const Context &context, const Allocation &allocation, bool write)
   if (allocation.everywhere || allocation.device == &context.device || allocation.kind == MemoryKind::mapped)
     return true;
   return allocation.device && context.peers.count(allocation.device->ordinal) != 0;
+}
+
+bool is_followed(const Allocation &allocation) {
+  return !allocation.is_shared && allocation.device &&
+         (allocation.kind == MemoryKind::device || allocation.kind == MemoryKind::heap ||
+          allocation.kind == MemoryKind::mapped);
+}
+
+bool is_followed(uint64_t address) {
+  auto allocation = allocations().find(address);
+  return allocation && is_followed(*allocation);
 }
 
 std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind, unsigned flags,

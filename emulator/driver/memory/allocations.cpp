@@ -1,5 +1,7 @@
 #include "allocations.hpp"
 
+#include "exec/interface/global_shadow.hpp"
+
 namespace emulator::driver {
 namespace {
 
@@ -33,6 +35,7 @@ void Allocations::erase(uint64_t base) {
   if (found == by_base_.end())
     return;
   remember_freed(base, found->second->bytes);
+  global_shadow().end(base, found->second->bytes);
   by_base_.erase(found);
 }
 

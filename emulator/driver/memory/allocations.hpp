@@ -47,7 +47,8 @@ struct Allocation {
   uint32_t writable = ~0u;
   bool everywhere = false; // host and managed memory: any device may touch it
   bool sync_memops = false;
-  bool freeing = false; // cuMemFreeAsync was called; earlier work may still use it, later work must not
+  bool is_shared = false; // other processes may have opened it
+  bool freeing = false;   // cuMemFreeAsync was called; earlier work may still use it, later work must not
   std::shared_ptr<AdvisedRanges> advised; // kind managed, once something was said
   std::shared_ptr<MemoryPool> pool;
   KeptMemory *kept = nullptr;                 // whose address outlives what is there
@@ -106,6 +107,10 @@ Allocations &allocations();
 
 // Whether kernels of the context may read the allocation, or write it.
 bool may_touch(const Context &context, const Allocation &allocation, bool write);
+
+// Whether kernels and calls of this process alone write it: not the host, nor other processes.
+bool is_followed(const Allocation &allocation);
+bool is_followed(uint64_t address);
 
 // Allocates device memory of `kind` in the context and enters it. Throws CUDA_ERROR_OUT_OF_MEMORY.
 std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind,

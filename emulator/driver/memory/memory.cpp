@@ -3,6 +3,7 @@
 #include "described.hpp"
 #include "device/device.hpp"
 #include "entry/entry.hpp"
+#include "exec/interface/global_shadow.hpp"
 #include "stream/scheduler.hpp"
 
 using namespace emulator::driver;
@@ -71,6 +72,16 @@ CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUde
       *pbase = allocation->base;
     if (psize)
       *psize = allocation->bytes;
+  });
+}
+
+CUresult CUDAAPI replayBeginMemory(CUdeviceptr base, size_t bytes) {
+  return enter("replayBeginMemory", Needs::initialised, [&](Call &call) {
+    require(base + bytes >= base, CUDA_ERROR_INVALID_VALUE);
+    if (!emulator::global_shadow().is_on() || !is_followed(base))
+      return;
+    drain(call.lock); // what is under way may use what was there before
+    emulator::global_shadow().begin(base, bytes);
   });
 }
 

@@ -1,6 +1,8 @@
 // cuInit, before which nothing works, and the driver's version.
 #include "device/device.hpp"
 #include "entry/entry.hpp"
+#include "exec/interface/findings.hpp"
+#include "exec/interface/global_shadow.hpp"
 #include "memory/described.hpp"
 #include "memory/virtual/reservations.hpp"
 
@@ -25,6 +27,8 @@ CUresult CUDAAPI cuInit(unsigned int Flags) {
     if (!claim_own_range())
       return leave("cuInit", CUDA_ERROR_OUT_OF_MEMORY);
     watch_forks();
+    if (settings().checks.bits & emulator::bit_of(emulator::Check::init))
+      emulator::global_shadow().turn_on();
     watch_for_leaks();
     driver().initialised = true;
   }

@@ -5,6 +5,7 @@
 
 #include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
+#include "exec/check/undefined/watch.hpp"
 
 namespace emulator {
 
@@ -52,7 +53,7 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
   const Launch &launch = *w.launch;
   if (launch.request->record_touched)
     note_touched(w, i, address, bytes, write);
-  if (write && w.shadow)
+  if (write && w.shadow && !follows_access(w, i))
     w.shadow->memory->written(address, bytes);
   ptx::Space space = i->space;
   bool generic = space == ptx::Space::generic;

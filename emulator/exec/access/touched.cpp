@@ -54,15 +54,9 @@ void note_reach(Warp &w, const Instruction *i, const Reach &reach, const uint64_
   if (!w.launch->request->record_touched && !checks)
     return;
   uint64_t lowest = reach.lowest + static_cast<uint64_t>(i->immediate), place[lanes_per_warp];
-  for (uint32_t lanes = reach.active; lanes; lanes &= lanes - 1) {
-    uint32_t l = first_lane(lanes);
-    place[l] = reach.pattern == Pattern::far_apart    ? addresses[l]
-               : reach.pattern == Pattern::uniform    ? lowest
-               : reach.pattern == Pattern::contiguous ? lowest + uint64_t{l} * bytes
-                                                      : lowest + reach.offset[l];
-  }
+  lane_addresses(reach, lowest, addresses, bytes, place);
   if (checks)
-    checks->access(w, i, reach.active, place, bytes, kind);
+    checks->access(w, i, reach, lowest, place, bytes, kind);
   for (uint32_t lanes = w.launch->request->record_touched ? reach.active : 0; lanes; lanes &= lanes - 1) {
     uint64_t address = place[first_lane(lanes)];
     if (kind != AccessKind::store)

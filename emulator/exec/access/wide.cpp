@@ -18,7 +18,7 @@ const Instruction *atomic(Warp &w, const Instruction *i) {
   const uint32_t *row = w.program->extra.data() + i->extra;
   auto value = [&](uint32_t number, uint32_t lane) { return w.row<uint64_t>(row[number])[lane]; };
   bool compares = row[3] != no_offset;
-  uint64_t addresses[lanes_per_warp];
+  uint64_t addresses[lanes_per_warp] = {};
   uint32_t counted = 0;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = static_cast<uint32_t>(__builtin_ctz(lanes));
@@ -45,8 +45,12 @@ const Instruction *atomic(Warp &w, const Instruction *i) {
   }
   if (counted)
     count_global(w, addresses, counted, bytes, true);
-  if (w.block->checks)
-    w.block->checks->access(w, i, w.active, addresses, bytes, AccessKind::atomic);
+  if (w.block->checks) {
+    Reach reach;
+    reach.active = w.active;
+    reach.pattern = Pattern::far_apart;
+    w.block->checks->access(w, i, reach, 0, addresses, bytes, AccessKind::atomic);
+  }
   return i + 1;
 }
 

@@ -150,12 +150,13 @@ void BlockChecks::join(Warp &w, const Instruction *i, const uint32_t *masks) {
     report(w, i, FindingKind::masks_differ, differ);
 }
 
-void BlockChecks::access(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,
-                         uint32_t bytes, AccessKind kind) {
+void BlockChecks::access(Warp &w, const Instruction *i, const Reach &reach, uint64_t lowest,
+                         const uint64_t *addresses, uint32_t bytes, AccessKind kind) {
   if (shadow_)
-    shadow_->access(w, i, lanes, addresses, bytes, kind);
+    shadow_->access(w, i, reach, lowest, addresses, bytes, kind);
   if (!follows_order_)
     return;
+  const uint32_t lanes = reach.active;
   const bool reads = kind != AccessKind::store, writes = kind != AccessKind::load;
   const bool strong = kind == AccessKind::atomic || i->order != 0;
   for (uint32_t rest = strong && reads ? lanes : 0; rest; rest &= rest - 1)

@@ -18,8 +18,8 @@ public:
   void start(uint64_t block);
   // The active lanes go on together from an operation of lanes; masks: what each names.
   void join(Warp &warp, const Instruction *i, const uint32_t *masks);
-  void access(Warp &warp, const Instruction *i, uint32_t lanes, const uint64_t *addresses, uint32_t bytes,
-              AccessKind kind);
+  void access(Warp &warp, const Instruction *i, const Reach &reach, uint64_t lowest,
+              const uint64_t *addresses, uint32_t bytes, AccessKind kind);
   void fence(const Warp &warp, bool among_block);
   void warp_barrier(const Warp &warp, uint32_t lanes);
   // A whole warp executes setmaxnreg; what it asks for is i->immediate.

@@ -1,6 +1,7 @@
 #include "exec/check/findings.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <string_view>
 
 #include "exec/check/numbers.hpp"

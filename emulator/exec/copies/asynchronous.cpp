@@ -74,19 +74,23 @@ Copy copy_of(Warp &w, const Instruction *i, uint32_t lane, uint32_t bytes, uint3
 
 // Until it is done, what it brings counts as not written.
 void await(const Warp &w, uint64_t to, uint64_t bytes) {
-  if (uint8_t *bits = w.shadow ? w.shadow->memory->at(to, bytes) : nullptr)
+  if (uint8_t *bits = w.shadow ? w.shadow->memory->own(to, bytes) : nullptr)
     std::memset(bits, 0xff, bytes);
 }
-void arrived(const Warp &w, uint64_t to, uint64_t bytes) {
-  if (w.shadow)
-    w.shadow->memory->written(to, bytes);
+void arrived(const Warp &w, uint64_t from, uint64_t to, uint64_t bytes) {
+  if (w.shadow && bytes != 0)
+    w.shadow->memory->copy(from, to, bytes);
 }
 
-void perform(const Copy &c, uint32_t bytes) {
+void perform(const Warp &w, const Copy &c, uint32_t bytes) {
   uint8_t *place = reinterpret_cast<uint8_t *>(c.to);
   if (c.wanted != 0)
     std::memcpy(place, reinterpret_cast<const void *>(c.from), c.wanted);
   std::memset(place + c.wanted, 0, bytes - c.wanted);
+  if (!w.shadow)
+    return;
+  w.shadow->memory->written(c.to, bytes);
+  arrived(w, c.from, c.to, c.wanted);
 }
 
 } // namespace
@@ -109,7 +113,7 @@ const Instruction *copy(Warp &w, const Instruction *i) {
       later[lane] = c;
       await(w, c.to, bytes);
     } else {
-      perform(c, bytes);
+      perform(w, c, bytes);
     }
   }
   if (reading)
@@ -120,10 +124,8 @@ const Instruction *copy(Warp &w, const Instruction *i) {
     operation.lanes = w.active;
     operation.track = Track::copies;
     operation.finish = [&w, bytes, copies = std::move(later)](uint32_t lanes) {
-      for (; lanes; lanes &= lanes - 1) {
-        perform(copies[first_lane(lanes)], bytes);
-        arrived(w, copies[first_lane(lanes)].to, bytes);
-      }
+      for (; lanes; lanes &= lanes - 1)
+        perform(w, copies[first_lane(lanes)], bytes);
     };
     pending->issue(std::move(operation));
   }
@@ -157,7 +159,10 @@ const Instruction *copy_bulk(Warp &w, const Instruction *i) {
         } else if (bytes != 0) {
           std::memmove(place, contents, bytes);
         }
-        arrived(w, each.to, bytes);
+        if (mask == 0xffff)
+          arrived(w, from, each.to, bytes);
+        else if (w.shadow)
+          w.shadow->memory->written(each.to, bytes);
         cluster.written_asynchronously(each.to, bytes);
         if (each.mbarrier)
           mbarrier::complete_bytes(w, i, lane, each.mbarrier, bytes);
@@ -229,7 +234,6 @@ const Instruction *clear(Warp &w, const Instruction *i) {
       fail(w, i, LaunchStatus::illegal_address, "st.bulk outside of the block's shared memory", lane);
     check_access(w, i, lane, to, static_cast<uint32_t>(bytes), true);
     std::memset(reinterpret_cast<void *>(to), 0, bytes);
-    arrived(w, to, bytes);
   }
   return i + 1;
 }

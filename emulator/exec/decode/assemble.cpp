@@ -253,9 +253,9 @@ void Assembler::link() {
   std::vector<Instruction> &code = program_.code;
   for (size_t k = 0; k < code.size(); ++k) {
     Instruction &i = code[k];
-    bool returns = form_.stepwise || is_watched_ || i.handler == control::guarded ||
-                   k % most_without_return == 0 || k + 1 == code.size();
-    i.follow = returns ? control::stop : code[k + 1].handler;
+    bool returns = form_.stepwise || form_.watch_numbers || i.handler == control::guarded ||
+                   i.handler == watch_guard || k % most_without_return == 0 || k + 1 == code.size();
+    i.follow = returns ? control::stop : form_.watch_undefined ? watched_next : code[k + 1].handler;
     auto resolve = [&](const Instruction *&pointer) {
       size_t index = reinterpret_cast<size_t>(pointer);
       pointer = index == 0 ? nullptr : program_.code.data() + (index - 1);

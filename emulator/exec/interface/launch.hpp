@@ -46,6 +46,8 @@ struct Range {
   uint64_t base = 0;
   uint64_t end = 0;
   bool writable = true;
+  bool is_followed =
+      false; // written by kernels and calls of the driver alone: what GlobalShadow keeps is true
 };
 
 // What device code may touch. Implemented by the driver; called from executor threads at the same time.
@@ -96,10 +98,11 @@ struct LaunchRequest {
   bool record_touched = false;    // REPLAY_EMULATOR_TOUCHED
   bool record_costs = false;      // of each access: REPLAY_EMULATOR_COUNTERS
   uint32_t checks = 0;            // bit_of(Check): REPLAY_EMULATOR_CHECKS
-  bool takes_notes = false;       // any of the three: what each access asks
+  bool takes_notes = false;       // something of each access that nothing is known of before
   // Receives what printf prints, one call a thread, with the bytes it takes in the device's buffer. Without
   // one it goes to stdout at once.
   std::function<void(std::string text, size_t buffer_bytes)> print;
+  bool notes_each = false; // with takes_notes: of each that is like one before, too
 };
 
 enum class LaunchStatus {

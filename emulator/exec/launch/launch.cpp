@@ -239,6 +239,8 @@ LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
                   launch.request->cooperative || launch.request->prerequisite ||
                   looks_for_global_races(launch);
   Running running(launch, in_order);
+  if (launch.request->checks & bit_of(Check::init) && blocks_per_cluster(*launch.request) > 1)
+    global_shadow().all_written(); // what such blocks write is not followed
   if (in_order)
     run_in_order(launch, outcome);
   else

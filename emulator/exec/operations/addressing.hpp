@@ -204,7 +204,7 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     if (!(slots.known >> i->known_slot & 1) || found->active != w.active) {
       slots.settle(i->slot, *w.counters);
       find_reach(w, i, *found, at, bytes);
-      slots.set_known(i->slot, found->pattern != Pattern::far_apart && !w.launch->request->takes_notes);
+      slots.set_known(i->slot, found->pattern != Pattern::far_apart && !w.launch->request->notes_each);
     }
   } else {
     find_reach(w, i, fresh, at, bytes);

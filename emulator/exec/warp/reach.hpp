@@ -1,6 +1,7 @@
 // Where the lanes of a memory instruction are.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,6 +46,27 @@ struct Reach {
       cost[2]; // in shared memory, of a load or store and of an atomic operation; requests 0: not known
   alignas(64) uint32_t offset[lanes_per_warp];
 };
+
+// The address of each lane, of those that are far apart from `addresses`; of those that are not active any
+// number.
+inline void lane_addresses(const Reach &reach, uint64_t lowest, const uint64_t *addresses, uint32_t bytes,
+                           uint64_t *place) {
+  switch (reach.pattern) {
+  case Pattern::far_apart:
+    std::copy_n(addresses, lanes_per_warp, place);
+    break;
+  case Pattern::uniform:
+    std::fill_n(place, lanes_per_warp, lowest);
+    break;
+  case Pattern::contiguous:
+    for (uint32_t l = 0; l < lanes_per_warp; ++l)
+      place[l] = lowest + uint64_t{l} * bytes;
+    break;
+  default:
+    for (uint32_t l = 0; l < lanes_per_warp; ++l)
+      place[l] = lowest + reach.offset[l];
+  }
+}
 
 constexpr uint32_t reach_slots = 8;
 // Sectors of 32 bytes that one access may spread over and still be counted with marks: 1 MiB.

@@ -349,7 +349,7 @@ const Instruction *Warp::leave_function() {
     for (const RowRange &range : program->functions[callee.caller].rows) {
       uint8_t *to = registers + range.offset;
       if (shadow) // what it was is not kept
-        shadow->state[range.offset / 4] = 0;
+        shadow->set_state(range.offset, 0);
       if (range.row_bytes == 4) {
         uint32_t bits;
         std::memcpy(&bits, saved, 4);

@@ -1,7 +1,8 @@
 """Where allocations end, for kernels: memory is placed in whole granules, of which an allocation is a part.
 
 The built-in CPU driver can be told; then an access past the end of an allocation, before it is made or after it is
-freed, faults as it did in the application. No other driver can.
+freed, faults as it did in the application, and what an allocation of the window holds is known to be unwritten. No
+other driver can.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from replay.snapshot.schema import WHOLE_ADDRESS, WHOLE_BYTES, Call, Range
 
 Piece = tuple[int, int]  # captured addresses of begin and end
 
-CONFINE = "replayConfineMemory"
+CONFINE, BEGIN = "replayConfineMemory", "replayBeginMemory"
 # What is freed in the order of a stream is still there for work in front of that: its end comes with the window's.
 _ENDING = {Effect.FREE, Effect.HOST_FREE, Effect.HOST_UNREGISTER, Effect.UNMAP, Effect.END_OF_CONTEXT}
 
@@ -42,7 +43,7 @@ class Ends:
         stays: Stays | None = None,
     ) -> None:
         self._driver = driver
-        self._confine = driver.own(CONFINE)
+        self._confine, self._begin = driver.own(CONFINE), driver.own(BEGIN)
         self.active = self._confine is not None
         self.changes: dict[int, list[Callable[[], None]]] = {}
         placed = list(placed)
@@ -82,7 +83,10 @@ class Ends:
             if born is None:
                 found.setdefault(holder, []).append(piece)
             else:
-                self.changes.setdefault(born.number, []).append(partial(self._appear, holder, whole))
+                steps = self.changes.setdefault(born.number, [])
+                steps.append(partial(self._appear, holder, whole))
+                if by_symbol()[born.function].effect == Effect.ALLOC and not staying:
+                    steps.append(partial(self._unwritten, holder, piece))
             if died is not None and not staying and _ends_at_once(died):
                 self.changes.setdefault(died.number, []).append(partial(self._end, holder, piece))
         for holder, pieces in found.items():
@@ -142,6 +146,12 @@ class Ends:
         if at < len(now) and now[at] == piece:
             del now[at]
             self._tell(holder, piece, [])
+
+    def _unwritten(self, holder: Placed, piece: Piece) -> None:
+        assert self._begin is not None
+        begin = ctypes.c_uint64(piece[0] + holder.live_address - holder.span.address)
+        if code := self._begin(begin, ctypes.c_uint64(piece[1] - piece[0])):
+            raise DriverFailure(BEGIN, code, self._driver.error_name(code))
 
     def _tell(self, holder: Placed, stretch: Piece, pieces: Sequence[Piece]) -> None:
         shift = holder.live_address - holder.span.address

@@ -135,7 +135,10 @@ def test_library_exports_the_driver_api_alone(emulator_dir: Path):
     ).stdout
     symbols = {line.split()[-1] for line in listing.splitlines()}
     assert {row[3] for row in ROWS} <= symbols
-    assert {symbol for symbol in symbols if not symbol.startswith("cu")} == {"replayConfineMemory"}
+    assert {symbol for symbol in symbols if not symbol.startswith("cu")} == {
+        "replayConfineMemory",
+        "replayBeginMemory",
+    }
 
 
 def test_functions_that_are_not_there_are_named_once(fresh):

@@ -206,3 +206,33 @@ def test_a_race_between_blocks_names_the_memory_as_ls_does(replay, tmp_path):
         "findings"
     ][0]
     assert (finding["range"], finding["offset"]) == (memory["id"], 64)
+
+
+# The window allocates, forgets to write half, and branches on it.
+FRESH = PROGRAM.format(
+    text=""".visible .entry k(.param .u64 p, .param .u64 q)
+{
+.reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .pred %p1;
+ld.param.u64 %rd1, [p]; ld.param.u64 %rd3, [q];
+mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd1, %rd1, %rd2;
+ld.global.u32 %r2, [%rd1]; setp.eq.u32 %p1, %r2, 5;
+@%p1 st.global.u32 [%rd3], %r2;
+ret;
+}
+""",
+    launches="""q = do(driver.cuMemAlloc(4096))
+p = do(driver.cuMemAlloc(4096))
+do(driver.cuMemsetD8(p, 1, 128))
+do(driver.cuLaunchKernel(k, 1, 1, 1, 64, 1, 1, 0, 0, ((int(p), int(q)), (ctypes.c_uint64,) * 2), 0))""",
+)
+
+
+@pytest.mark.parametrize(("window", "count"), [(("--all",), 32), (("--kernel", "k"), 0)])
+def test_memory_of_the_window_begins_unwritten_and_captured_contents_do_not(replay, window, count):
+    (replay.folder / "fresh.py").write_text(FRESH)
+    replay.capture(*window, application=[sys.executable, "fresh.py"])
+    status = ExitCode.GATE_FAILED if count else ExitCode.DONE
+    found = json.loads(replay("check-memory", "x.rsnap", "--json", status=status).stdout)["findings"]
+    assert [(item["kind"], item["space"], item["offset"], item["count"]) for item in found] == (
+        [("undefined_branch", "global", 128, count)] if count else []
+    )

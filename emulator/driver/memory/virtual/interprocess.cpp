@@ -5,6 +5,7 @@
 #include "core/heap.hpp"
 #include "device/device.hpp"
 #include "entry/entry.hpp"
+#include "exec/interface/global_shadow.hpp"
 #include "memory/allocations.hpp"
 #include "stream/scheduler.hpp"
 #include "virtual_memory.hpp"
@@ -134,6 +135,8 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
             CUDA_ERROR_INVALID_VALUE);
     wait_for_everything(call.lock);
     require(allocations().find(dptr) == allocation, CUDA_ERROR_INVALID_VALUE); // freed meanwhile
+    allocation->is_shared = true;
+    emulator::global_shadow().written(allocation->base, allocation->bytes);
     SharedPiece piece = allocation->device->heap->share(dptr, heap_file_prefix);
     struct stat status;
     require(fstat(piece.file, &status) == 0, CUDA_ERROR_MAP_FAILED);

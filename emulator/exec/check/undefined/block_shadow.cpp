@@ -4,7 +4,43 @@
 #include <cstdlib>
 #include <new>
 
+#include "exec/check/undefined/watch.hpp"
+
 namespace emulator {
+
+namespace {
+
+constexpr uint64_t most_bytes_looked_at = 2048;
+
+} // namespace
+
+bool ShadowMemory::may_be_undefined(uint64_t address, uint64_t bytes) const {
+  if (const uint8_t *bits = own(address, bytes))
+    return bytes > most_bytes_looked_at || any_bit(bits, bytes);
+  return global->may_be_undefined(address, bytes);
+}
+
+void ShadowMemory::put(uint64_t address, const void *bits, uint32_t bytes) const {
+  if (uint8_t *here = own(address, bytes))
+    std::memcpy(here, bits, bytes);
+  else if (!any_bit(static_cast<const uint8_t *>(bits), bytes) || !map->find(address).is_followed)
+    global->written(address, bytes);
+  else
+    global->put(address, bits, bytes);
+}
+
+void ShadowMemory::copy(uint64_t from, uint64_t to, uint64_t bytes) const {
+  const uint8_t *source = own(from, bytes);
+  uint8_t *target = own(to, bytes);
+  if (source && target)
+    std::memmove(target, source, bytes);
+  else if (source)
+    global->put_all(to, source, bytes, map->find(to).is_followed);
+  else if (target)
+    global->take(from, target, bytes);
+  else
+    global->copy(from, to, bytes, map->find(to).is_followed);
+}
 
 BlockShadow::Zeroed BlockShadow::zeroed(uint64_t bytes) {
   Zeroed memory(static_cast<uint8_t *>(std::calloc(std::max<uint64_t>(bytes, 1), 1)), std::free);
@@ -18,6 +54,8 @@ BlockShadow::BlockShadow(std::vector<Warp> &warps, const Launch &launch)
   const uint64_t register_bytes = launch.program->register_bytes;
   const Warp &first = warps.front();
   states_ = register_bytes / 4 + 1;
+  memory_.global = &global_shadow();
+  memory_.map = launch.memory;
   memory_.shared = {first.shared_base, first.shared_bytes, nullptr, "shared"};
   memory_.local = {first.local_base, first.local_stride * lanes_per_warp * warps.size(), nullptr, "local"};
   auto take = [&](uint64_t bytes) { return storage_.emplace_back(zeroed(bytes)).get(); };
@@ -38,30 +76,30 @@ void BlockShadow::start() {
   std::memset(memory_.local.bits, 0xff, memory_.local.bytes);
   for (Shadow &shadow : warps_) {
     std::memset(shadow.state, 0, states_);
+    shadow.dirty = 0;
+    shadow.one_by_one = false;
     for (const RowRange &row : launch_.program->undefined_rows) {
       std::memset(shadow.registers + row.offset, 0xff, row.row_bytes);
-      shadow.state[row.offset / 4] = Shadow::is_undefined;
+      shadow.set_state(row.offset, Shadow::is_undefined);
       shadow.origins[row.offset / 4] = ShadowOrigin{};
     }
   }
 }
 
-void BlockShadow::access(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,
-                         uint32_t bytes, AccessKind kind) {
+void BlockShadow::access(Warp &w, const Instruction *i, const Reach &reach, uint64_t lowest,
+                         const uint64_t *addresses, uint32_t bytes, AccessKind kind) {
   Shadow &shadow = *w.shadow;
-  shadow.lanes = lanes;
-  shadow.bytes = bytes;
-  const ShadowKind form = w.program->shadows[static_cast<size_t>(i - w.program->code.data())].kind;
-  // An atomic operation that is followed still needs what was there.
-  const bool writes =
-      kind == AccessKind::store ||
-      (kind == AccessKind::atomic && form != ShadowKind::atomic && form != ShadowKind::exchange);
-  for (; lanes; lanes &= lanes - 1) {
-    uint32_t l = first_lane(lanes);
-    shadow.addresses[l] = addresses[l];
-    if (writes)
-      memory_.written(addresses[l], bytes);
+  if (!follows_access(w, i)) { // nothing else will tell what it wrote
+    for (uint32_t lanes = kind != AccessKind::load ? reach.active : 0; lanes; lanes &= lanes - 1)
+      memory_.written(addresses[first_lane(lanes)], bytes);
+    return;
   }
+  shadow.is_noted = true;
+  shadow.lanes = reach.active;
+  shadow.lowest = lowest;
+  // Lanes that are far apart are looked at one by one.
+  shadow.span = reach.pattern == Pattern::far_apart ? UINT64_MAX : reach.span;
+  std::memcpy(shadow.addresses, addresses, sizeof shadow.addresses);
 }
 
 } // namespace emulator

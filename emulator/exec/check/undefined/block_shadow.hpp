@@ -13,9 +13,9 @@ public:
   // What nobody touches of them takes no memory.
   BlockShadow(std::vector<Warp> &warps, const Launch &launch);
   void start();
-  // Memory is about to be accessed.
-  void access(Warp &warp, const Instruction *i, uint32_t lanes, const uint64_t *addresses, uint32_t bytes,
-              AccessKind kind);
+  // Memory is about to be accessed: `addresses` of the lanes, of which `lowest` is the lowest.
+  void access(Warp &warp, const Instruction *i, const Reach &reach, uint64_t lowest,
+              const uint64_t *addresses, uint32_t bytes, AccessKind kind);
 
 private:
   using Zeroed = std::unique_ptr<uint8_t, void (*)(void *)>;

@@ -22,7 +22,7 @@ void put(Warp &w, const ShadowOperand &result, const Row &bits, uint32_t lanes, 
   bool any = false;
   for (uint32_t rest = lanes; rest && !any; rest &= rest - 1)
     any = lane(bits, result, first_lane(rest)) != 0;
-  uint8_t &now = state(w, result);
+  uint8_t now = state(w, result);
   if (!any && now == 0)
     return;
   Row row;
@@ -40,6 +40,7 @@ void put(Warp &w, const ShadowOperand &result, const Row &bits, uint32_t lanes, 
              std::all_of(row.bytes, row.bytes + row_bytes(result), [](uint8_t b) { return b == 0; })) {
     now = 0;
   }
+  w.shadow->set_state(result.offset, now);
 }
 
 void clear(Warp &w, const ShadowOperand &result, uint32_t lanes) {

@@ -3,26 +3,11 @@
 #include <algorithm>
 
 #include "exec/check/findings.hpp"
-#include "exec/check/undefined/rows.hpp"
+#include "exec/check/undefined/operands.hpp"
 
 namespace emulator {
 
-using namespace undefined;
-
-namespace {
-
-// The operands of one instruction.
-struct Operands {
-  const ShadowOperand *guard, *address, *sources, *results;
-  uint32_t source_count, result_count;
-  Operands(const Warp &w, const ShadowForm &form)
-      : guard(w.program->shadow_operands.data() + form.first), address(guard + 1), sources(guard + 2),
-        results(sources + form.sources), source_count(form.sources), result_count(form.results) {}
-};
-
-const ShadowForm &form_of(const Warp &w, const Instruction *i) {
-  return w.program->shadows[static_cast<size_t>(i - w.program->code.data())];
-}
+namespace undefined {
 
 void report(Warp &w, const Instruction *i, FindingKind kind, uint32_t lanes, const ShadowOrigin &from) {
   const Dim3 &grid = w.launch->request->grid;
@@ -39,7 +24,6 @@ void report(Warp &w, const Instruction *i, FindingKind kind, uint32_t lanes, con
        example);
 }
 
-// Once told, it counts as written.
 void report_row(Warp &w, const Instruction *i, FindingKind kind, const ShadowOperand &row, uint32_t lanes) {
   if (row.offset == no_offset || (lanes &= undefined_lanes(w, row)) == 0)
     return;
@@ -47,21 +31,11 @@ void report_row(Warp &w, const Instruction *i, FindingKind kind, const ShadowOpe
   clear(w, row, lanes);
 }
 
-// Where the undefined bits of a result come from: of the first source that has some.
-struct Cause {
-  uint8_t how = 0;
-  ShadowOrigin from;
-  Cause(const Warp &w, const Operands &operands) {
-    for (uint32_t s = operands.source_count; s-- > 0;)
-      if (is_dirty(w, operands.sources[s])) {
-        how |= state(w, operands.sources[s]);
-        from = origin(w, operands.sources[s]);
-      }
-  }
-};
+} // namespace undefined
 
-uint64_t ones(uint32_t bits) { return bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1; }
-uint32_t lane_bits(const ShadowOperand &operand) { return operand.lane_bytes ? 8u * operand.lane_bytes : 1; }
+using namespace undefined;
+
+namespace {
 
 // What a lane of the result has undefined, of `any`.
 uint64_t any_of(const ShadowForm &form, const uint64_t *sources, uint32_t count, uint32_t result_bits) {
@@ -79,17 +53,6 @@ uint64_t any_of(const ShadowForm &form, const uint64_t *sources, uint32_t count,
   return found;
 }
 
-// The shadows of sources, and what their rows hold.
-struct Before {
-  Row shadow[most_shadow_operands], value[most_shadow_operands];
-  Before(const Warp &w, const Operands &operands) {
-    for (uint32_t s = 0; s < operands.source_count; ++s) {
-      take_shadow(w, operands.sources[s], shadow[s]);
-      take(w, operands.sources[s], value[s]);
-    }
-  }
-};
-
 // Executes the instruction again with other values of its sources, and puts everything back.
 class Again {
 public:
@@ -106,7 +69,7 @@ public:
         row.bytes[b] = value(s, row.bytes[b], before_.shadow[s].bytes[b]);
       give(w_, operands_.sources[s], row);
     }
-    form_.handler(w_, i_);
+    execute(w_, i_, form_.handler);
     for (uint32_t r = 0; r < operands_.result_count; ++r)
       take(w_, operands_.results[r], results[r]);
     for (uint32_t s = 0; s < operands_.source_count; ++s)
@@ -213,12 +176,12 @@ const Instruction *follow_bits(Warp &w, const Instruction *i, const ShadowForm &
   if (form.kind == ShadowKind::clear) {
     for (uint32_t r = 0; r < operands.result_count; ++r)
       clear(w, operands.results[r], w.active);
-    return form.handler(w, i);
+    return execute(w, i, form.handler);
   }
   const Cause cause(w, operands);
   const Before before(w, operands);
   const uint32_t lanes_before = w.active;
-  const Instruction *next = form.handler(w, i);
+  const Instruction *next = execute(w, i, form.handler);
   if (!next) // it waits for other lanes, and comes again with them
     return next;
   const uint32_t lanes = form.kind == ShadowKind::across || form.is_repeated_after ? w.active : lanes_before;
@@ -247,147 +210,21 @@ const Instruction *follow_bits(Warp &w, const Instruction *i, const ShadowForm &
   return next;
 }
 
-// Where in memory the bits of a lane are undefined.
-ShadowOrigin origin_at(const Warp &w, const Instruction *i, uint32_t l, uint32_t skipped) {
-  const ShadowMemory &memory = *w.shadow->memory;
-  const uint64_t address = w.shadow->addresses[l] + skipped;
-  ShadowOrigin from;
-  from.instruction = static_cast<uint32_t>(i - w.program->code.data());
-  from.bytes = i->element_bytes;
-  const bool shared = address - memory.shared.base < memory.shared.bytes;
-  from.space = shared ? memory.shared.name : memory.local.name;
-  from.offset = shared ? address - memory.shared.base : (address - memory.local.base) % w.local_stride;
-  return from;
-}
-
-// What lanes read of undefined bits from one element each, and where the first of these are.
-struct ReadBits {
-  Row row = {};
-  ShadowOrigin from;
-  bool any = false;
-  uint64_t of_lane(const Warp &w, const Instruction *i, uint32_t l, uint32_t skipped) {
-    uint64_t bits = 0;
-    if (const uint8_t *at = w.shadow->memory->at(w.shadow->addresses[l] + skipped, i->element_bytes))
-      std::memcpy(&bits, at, i->element_bytes);
-    if (bits && !any)
-      from = origin_at(w, i, l, skipped);
-    any |= bits != 0;
-    return bits;
-  }
-};
-
-const Instruction *watch_load(Warp &w, const Instruction *i, const ShadowForm &form) {
-  const Operands operands(w, form);
-  Shadow &shadow = *w.shadow;
-  report_row(w, i, FindingKind::undefined_address, *operands.address, w.active);
-  shadow.lanes = 0;
-  const Instruction *next = form.handler(w, i);
-  const uint32_t bytes = i->element_bytes;
-  for (uint32_t r = 0; r < operands.result_count; ++r) {
-    const ShadowOperand &result = operands.results[r];
-    if (result.offset == no_offset)
-      continue;
-    ReadBits read;
-    for (uint32_t rest = shadow.lanes; rest; rest &= rest - 1) {
-      const uint32_t l = first_lane(rest);
-      uint64_t bits = read.of_lane(w, i, l, r * bytes);
-      if (form.is_signed && bits >> (8 * bytes - 1))
-        bits |= ~ones(8 * bytes);
-      set_lane(read.row, result, l, bits);
-    }
-    if (read.any || is_dirty(w, result))
-      put(w, result, read.row, shadow.lanes, 0, read.from);
-  }
-  return next;
-}
-
-// An output is what leaves the block: a value made of what nothing has written, or all of an access that was
-// read so. What was copied with it, as the padding of a structure is, is no output.
-void look_at_outputs(Warp &w, const Instruction *i, const Operands &operands) {
-  const uint32_t bytes = i->element_bytes, elements = operands.source_count;
-  for (uint32_t rest = w.shadow->lanes; rest; rest &= rest - 1) {
-    const uint32_t l = first_lane(rest);
-    if (w.shadow->memory->at(w.shadow->addresses[l], uint64_t{bytes} * elements))
-      continue;
-    uint32_t whole = 0;
-    const ShadowOperand *told = nullptr;
-    for (uint32_t s = 0; s < elements; ++s) {
-      const ShadowOperand &source = operands.sources[s];
-      if (!is_dirty(w, source))
-        continue;
-      Row row;
-      take_shadow(w, source, row);
-      if ((lane(row, source, l) & ones(8 * bytes)) != ones(8 * bytes))
-        continue;
-      ++whole;
-      if ((state(w, source) & Shadow::is_computed) && !told)
-        told = &source;
-    }
-    if (!told && whole == elements && std::strcmp(origin(w, operands.sources[0]).space, "local") != 0)
-      told = &operands.sources[0];
-    if (told)
-      report(w, i, FindingKind::undefined_output, uint32_t{1} << l, origin(w, *told));
-  }
-}
-
-const Instruction *watch_store(Warp &w, const Instruction *i, const ShadowForm &form) {
-  const Operands operands(w, form);
-  Shadow &shadow = *w.shadow;
-  report_row(w, i, FindingKind::undefined_address, *operands.address, w.active);
-  shadow.lanes = 0;
-  const Instruction *next = form.handler(w, i);
-  const bool any = std::any_of(operands.sources, operands.sources + operands.source_count,
-                               [&](const ShadowOperand &source) { return is_dirty(w, source); });
-  if (!any)
-    return next;
-  const uint32_t bytes = i->element_bytes;
-  for (uint32_t s = 0; s < operands.source_count; ++s) {
-    Row row;
-    take_shadow(w, operands.sources[s], row);
-    for (uint32_t rest = shadow.lanes; rest; rest &= rest - 1) {
-      const uint32_t l = first_lane(rest);
-      const uint64_t bits = lane(row, operands.sources[s], l);
-      if (uint8_t *at = shadow.memory->at(shadow.addresses[l] + s * bytes, bytes))
-        std::memcpy(at, &bits, bytes);
-    }
-  }
-  look_at_outputs(w, i, operands);
-  return next;
-}
-
-const Instruction *watch_atomic(Warp &w, const Instruction *i, const ShadowForm &form) {
-  const Operands operands(w, form);
-  Shadow &shadow = *w.shadow;
-  report_row(w, i, FindingKind::undefined_address, *operands.address, w.active);
-  shadow.lanes = 0;
-  const Cause cause(w, operands);
-  const Before before(w, operands);
-  const Instruction *next = form.handler(w, i);
-  const uint32_t bytes = i->element_bytes;
-  ReadBits read;
-  for (uint32_t rest = shadow.lanes; rest; rest &= rest - 1) {
-    const uint32_t l = first_lane(rest);
-    uint64_t old = read.of_lane(w, i, l, 0), operand = 0;
-    for (uint32_t s = 0; s < operands.source_count; ++s)
-      operand |= lane(before.shadow[s], operands.sources[s], l);
-    if (operands.result_count)
-      set_lane(read.row, operands.results[0], l, old);
-    uint64_t now = form.kind == ShadowKind::exchange ? operand : old | operand ? ones(8 * bytes) : 0;
-    if (uint8_t *at = shadow.memory->at(shadow.addresses[l], bytes))
-      std::memcpy(at, &now, bytes);
-  }
-  if (cause.how != 0)
-    look_at_outputs(w, i, operands);
-  if (operands.result_count && (read.any || is_dirty(w, operands.results[0])))
-    put(w, operands.results[0], read.row, shadow.lanes, 0, read.from);
-  return next;
-}
-
 } // namespace
+
+bool follows_access(const Warp &w, const Instruction *i) {
+  const ShadowKind kind = form_of(w, i).kind;
+  return kind >= ShadowKind::load && kind <= ShadowKind::exchange;
+}
+
+const Instruction *watched_next(Warp &w, const Instruction *i) {
+  return w.shadow && w.shadow->one_by_one ? i : i->handler(w, i);
+}
 
 const Instruction *watch_undefined(Warp &w, const Instruction *i) {
   const ShadowForm &form = form_of(w, i);
-  if (!w.shadow)
+  const bool accesses = form.kind >= ShadowKind::load && form.kind <= ShadowKind::exchange;
+  if (!w.shadow || (w.shadow->dirty == 0 && !accesses))
     return form.handler(w, i);
   switch (form.kind) {
   case ShadowKind::load:
@@ -407,17 +244,18 @@ const Instruction *watch_undefined(Warp &w, const Instruction *i) {
   default:
     break;
   }
-  const ShadowOperand *operand = w.program->shadow_operands.data() + form.first + 2;
-  bool dirty = false;
-  for (uint32_t k = 0; k < uint32_t{form.sources} + form.results; ++k)
-    dirty |= is_dirty(w, operand[k]);
-  return dirty ? follow_bits(w, i, form) : form.handler(w, i);
+  return any_dirty(w, w.program->shadow_operands.data() + form.first + 2,
+                   uint32_t{form.sources} + form.results)
+             ? follow_bits(w, i, form)
+             : form.handler(w, i);
 }
 
 const Instruction *watch_guard(Warp &w, const Instruction *i) {
   const ShadowForm &form = form_of(w, i);
+  if (!w.shadow || w.shadow->dirty == 0)
+    return form.guarded(w, i);
   const Operands operands(w, form);
-  if (!w.shadow || !is_dirty(w, *operands.guard))
+  if (!is_dirty(w, *operands.guard))
     return form.guarded(w, i);
   const uint32_t lanes = w.active & undefined_lanes(w, *operands.guard);
   const ShadowOrigin from = origin(w, *operands.guard);
