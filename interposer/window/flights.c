@@ -25,7 +25,7 @@ enum {
   MOST_ATTRIBUTES = 8,
   MOST_RANGES = 16,
   PACKED_BYTES = 1024,
-  SEARCHED_BYTES = 4096, // of images, at each launch
+  SEARCHED_BYTES = 2048, // of images, at each launch
   MOST_STREAMS = 64,     // that are told apart when the device has failed
   TRIES = 1000,          // to have the lock, a pause after each
 };
