@@ -25,8 +25,9 @@ enum {
   MOST_ATTRIBUTES = 8,
   MOST_RANGES = 16,
   PACKED_BYTES = 1024,
-  MOST_STREAMS = 64, // that are told apart when the device has failed
-  TRIES = 1000,      // to have the lock, a pause after each
+  SEARCHED_BYTES = 4096, // of images, at each launch
+  MOST_STREAMS = 64,     // that are told apart when the device has failed
+  TRIES = 1000,          // to have the lock, a pause after each
 };
 
 struct image {
@@ -157,6 +158,17 @@ static bool has_place(const struct flight *flight) {
   return true;
 }
 
+// Whether pointers have come into what lately held none. All of it cannot be searched at each launch.
+static void search_last_images(void) {
+  const struct flight *flight = first_under_way > first_flight() ? flight_of(first_under_way - 1) : NULL;
+  if (flight == NULL || flight->number == 0 || flight->images_count == 0 ||
+      selection.reach != REACH_REACHABLE || flight->images[0].position + image_room() < next_image())
+    return;
+  for (unsigned n = 0; n < flight->images_count; n++)
+    search_image(&flight->images[n].range, flight->images[n].position,
+                 SEARCHED_BYTES / flight->images_count / sizeof(uint64_t) * sizeof(uint64_t));
+}
+
 // As many bytes as were not used in the last second, at most.
 static bool is_allowed(uint64_t bytes) {
   uint64_t rate = selection.when.ring_bandwidth, now = now_ns();
@@ -207,6 +219,7 @@ static enum flying prepare_flight(struct call *call) {
   if ((call->packed == NULL && call->kernel->parameter_count != 0) || !copy_arguments(flight, call) ||
       !find_ranges(flight, call, context, &bytes) || !has_place(flight))
     return FLIGHT_WAITS;
+  search_last_images();
   if (!is_allowed(bytes)) {
     other_work = true;
     return FLIGHT_BEYOND;
@@ -320,7 +333,25 @@ static struct flight *flight_that_failed(unsigned *count) {
   return found;
 }
 
-static void write_image(const struct image *image, uint64_t call, uint64_t end) {
+// The device is lost, so what such pointers lead to cannot be had any more.
+static void name_what_is_missing(const struct flight *flight, const struct image *image, uint64_t call) {
+  struct range named[MOST_RANGES];
+  size_t count = 0;
+  bool is_all = memory_named(image_at(image->position), image->range.bytes, named, MOST_RANGES, &count);
+  for (size_t n = 0; n < count; n++) {
+    unsigned has = 0;
+    while (has < flight->images_count && flight->images[has].range.base != named[n].base)
+      has++;
+    if (has == flight->images_count)
+      write_note(NOTE_MEMORY_NOT_READ, 0, call, "%lu bytes at 0x%lx: a pointer to it came into 0x%lx later",
+                 named[n].bytes, named[n].base, image->range.base);
+  }
+  if (!is_all)
+    write_note(NOTE_MEMORY_NOT_READ, 0, call,
+               "more than %lu allocations: pointers to them came into 0x%lx later", count, image->range.base);
+}
+
+static void write_image(const struct flight *flight, const struct image *image, uint64_t call, uint64_t end) {
   static struct piece piece; // too large for the stack of a small thread
   static struct copy_writer writer;
   const struct range *range = &image->range;
@@ -344,6 +375,8 @@ static void write_image(const struct image *image, uint64_t call, uint64_t end) 
     writer.piece = &piece;
     finish_piece(&writer, offset + piece.bytes == range->bytes ? COPY_LAST : 0);
   }
+  if (selection.reach == REACH_REACHABLE)
+    name_what_is_missing(flight, image, call);
 }
 
 struct told {
@@ -367,7 +400,7 @@ static void tell_flight(uint32_t window, uint64_t number, void *state) {
                       .packed = flight->has_packed ? flight->packed : NULL,
                       .packed_bytes = flight->packed_bytes};
   for (unsigned n = 0; n < flight->images_count; n++)
-    write_image(&flight->images[n], number, told->end);
+    write_image(flight, &flight->images[n], number, told->end);
   if (has_launch_config(flight->function)) {
     flight->config.attrs = flight->attributes_count > 0 ? word(flight->attributes) : 0;
     flight->words[0] = word(&flight->config);
