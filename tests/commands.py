@@ -49,6 +49,7 @@ class Commands:
             command, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=[theirs.fileno()]
         )
         theirs.close()
+        self._asked = 0  # requests
 
     def run(
         self,
@@ -70,18 +71,17 @@ class Commands:
         )
         for end in (typed, stdout, stderr):
             os.close(end)
-        late = False
         try:
             texts = _read_to_the_end([output, errors], time.monotonic() + timeout_s)
-        except TimeoutError:
-            late = True
+            status = self._answer()
+        except BaseException as error:  # a test's own time limit, too
             os.kill(command, signal.SIGKILL)
+            if isinstance(error, TimeoutError):
+                raise subprocess.TimeoutExpired([*COMMAND, *arguments], timeout_s) from None
+            raise
         finally:
             os.close(output)
             os.close(errors)
-        status = self._answer()
-        if late:
-            raise subprocess.TimeoutExpired([*COMMAND, *arguments], timeout_s)
         return subprocess.CompletedProcess([*COMMAND, *arguments], status, *texts)
 
     def fork_worker(
@@ -105,14 +105,18 @@ class Commands:
         files: Mapping[int, int],
     ) -> int:
         """The process id. files: number in the process -> here."""
-        request = json.dumps([kind, details, str(folder), dict(environment), list(files)])
+        self._asked += 1
+        request = json.dumps([self._asked, kind, details, str(folder), dict(environment), list(files)])
         socket.send_fds(self._server, [request.encode()], list(files.values()))
         return self._answer()
 
     def _answer(self) -> int:
+        """Of the last request. Answers to one that was given up come before it."""
         with contextlib.suppress(ConnectionResetError):
-            if answer := self._server.recv(_MESSAGE_BYTES):
-                return int(answer)
+            while answer := self._server.recv(_MESSAGE_BYTES):
+                request, number = map(int, answer.split())
+                if request == self._asked:
+                    return number
         _, errors = self._process.communicate()
         raise RuntimeError(f"the process that commands are forked from has ended: {errors.decode()}")
 
@@ -159,9 +163,9 @@ def _serve(requests: socket.socket) -> None:
         request, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, _MOST_FILES)
         if not request:
             return
+        number, kind, details, folder, environment, numbers = json.loads(request)
         if (command := os.fork()) == 0:
             requests.close()
-            kind, details, folder, environment, numbers = json.loads(request)
             os.chdir(folder)
             named = dict(zip(numbers, files, strict=True))
             if kind == "worker":
@@ -169,8 +173,8 @@ def _serve(requests: socket.socket) -> None:
             _run(details, environment, named)
         for file in files:
             os.close(file)
-        requests.send(str(command).encode())
-        requests.send(str(os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])).encode())
+        requests.send(f"{number} {command}".encode())
+        requests.send(f"{number} {os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])}".encode())
 
 
 def _run(details: list[Any], environment: Mapping[str, str], files: Mapping[int, int]) -> NoReturn:

@@ -5,7 +5,7 @@
 //   stream it is ordered as that launch is, so no stream waits for another that would not have.
 // - cuMemHostRegister page-locks memory that the process has; PORTABLE is for all contexts, DEVICEMAP gives
 //   it an address on the device. What was copied there is the process's, also when the context is lost.
-// - cuStreamWriteValue32 writes a word when the stream comes to it, behind a fence for the whole system: who
+// - cuStreamWriteValue32 writes a word when the stream comes to it, after a fence for the whole system: who
 //   sees the word sees the copies before it. An event could not be asked once the context is lost.
 // - None of them is allowed in a stream that is captured, or beside a capture in the legacy stream: no image
 //   is made while any capture is under way.
