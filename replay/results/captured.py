@@ -51,10 +51,10 @@ class CapturePrinted:
 @dataclass(frozen=True)
 class LaunchesRow:
     """Launches of one kernel with one geometry, from one place. kernel: mangled. first: number of the first of them
-    among all launches of the kernel, from 1, as --launch takes it. grid, block: of these launches, x, y, z. shared_bytes:
-    dynamic. timed: how many were timed. mean_ns, shortest_ns, longest_ns: GPU time of those, null when none was timed. command: what
-    captures the first one. origin: its place in the origins of the process, from 0; null: not known, or not asked
-    for."""
+    among all launches of the kernel, from 1, as --launch takes it. grid, block: of these launches, x, y, z.
+    shared_bytes: dynamic. timed: how many were timed. mean_ns, shortest_ns, longest_ns: GPU time of those, null when
+    none was timed. command: what captures the first one. origin: its place in the origins of the process, from 0; null:
+    not known, or not asked for."""
 
     kernel: str
     demangled: str
