@@ -235,7 +235,7 @@ def explain_absence(
             f"cuInit failed in {program} with {name} ({packed.init_failure}), so it launched nothing",
             "`replay doctor` says what is wrong with driver and device; `--driver emulator` captures without a GPU",
         )
-    if "--when" in selection.split() and packed.used_cuda:
+    if "--when" in selection.split() and packed.matched_launches:
         watched = number(packed.matched_launches, "launch was watched", "launches were watched")
         return (
             f"nothing was seen to go wrong: {watched}",

@@ -245,7 +245,7 @@ def capture(
         from replay.errors import UsageError
 
         raise UsageError(
-            "--list captures nothing", next="leave out --all, --each, --launch, -o and --keep-raw"
+            "--list captures nothing", next="leave out --all, --each, --launch, --when, -o and --keep-raw"
         )
     selection = parse_selection(
         kernel=kernel,

@@ -16,7 +16,7 @@ from replay.text import number, size
 
 _NOTE = struct.Struct("<II")
 _MAXIMUM_TEXT_BYTES = 1 << 16
-_ELSEWHERE = "(of another kernel, another thread, or in a pause)"
+_ELSEWHERE = "(of another kernel, range, line or thread, or in a pause)"
 _NOT_WATCHED = {
     "watched.paused": "in pauses after a snapshot (--every)",
     "watched.without_types": "for NaN: no PTX says which numbers the kernel writes",
