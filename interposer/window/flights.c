@@ -43,6 +43,7 @@ struct flight {
   struct stream_name stream;
   uint64_t next_image; // after its own
   bool tells_begin, has_packed;
+  atomic_bool is_lost; // no marker could be written after it
   uint16_t record_function;
   uint32_t packed_bytes;
   unsigned attributes_count, images_count;
@@ -57,7 +58,7 @@ static ZERO_IN_CHILD atomic_bool taken;
 static ZERO_IN_CHILD struct flight *flights;
 static ZERO_IN_CHILD uint64_t last_flight, first_under_way; // all before it have ended
 static ZERO_IN_CHILD struct stream_name last_stream;
-static ZERO_IN_CHILD bool other_work; // that is not watched, or of other streams: beginnings are told, too
+static ZERO_IN_CHILD atomic_bool other_work; // not watched, or of other streams: beginnings are told, too
 static ZERO_IN_CHILD uint64_t allowance, allowed_at_ns; // of --ring-bandwidth
 static ZERO_IN_CHILD bool is_told;                      // that the device has failed
 static ZERO_IN_CHILD _Atomic uint64_t flown, waited, beyond_bandwidth, image_bytes;
@@ -81,10 +82,19 @@ static bool has_begun(const struct flight *flight) {
   return !flight->tells_begin || marker(begin_marker(flight)) == (uint32_t)flight->number;
 }
 static bool has_ended(const struct flight *flight) {
-  return flight->number == 0 || marker(begin_marker(flight) + 1) == (uint32_t)flight->number;
+  return flight->number == 0 || flight->is_lost ||
+         marker(begin_marker(flight) + 1) == (uint32_t)flight->number;
 }
 static struct flight *flight_of(uint64_t number) { return &flights[number % FLIGHTS]; }
 static uint64_t first_flight(void) { return last_flight >= FLIGHTS ? last_flight - FLIGHTS + 1 : 1; }
+
+static bool is_sticky(int result) {
+  static const int sticky[] = {STICKY_RESULTS};
+  for (size_t n = 0; n < sizeof sticky / sizeof *sticky; n++)
+    if (sticky[n] == result)
+      return true;
+  return false;
+}
 
 // ---- before and after a launch ------------------------------------------------------------------
 
@@ -215,6 +225,7 @@ static enum flying prepare_flight(struct call *call) {
     return FLIGHT_BEYOND;
   }
   flight->number = last_flight + 1;
+  flight->is_lost = false;
   flight->ordinal = call->ordinal;
   flight->function = call->function;
   flight->record_function = call->record_function;
@@ -234,14 +245,18 @@ static enum flying prepare_flight(struct call *call) {
   return FLIGHT_BEGINS;
 }
 
+void launch_is_not_watched(void) { other_work = true; }
+
 enum flying begin_flight(struct call *call) {
   struct kernel *kernel = call->kernel;
   if (!selection.when.in_stream)
     return FLIGHT_WAITS;
   enum flying flying = FLIGHT_WAITS;
-  if (call->function->effect == EFFECT_LAUNCH && kernel->owner != 0 && kernel->handle != 0 &&
-      atomic_load(&kernel->described_window) != 0 && current_mode() == MODE_CLOSED &&
-      !selection.python_stacks && selection.reach != REACH_LIVE && take_lock()) {
+  if (atomic_load(&captures_under_way) > 0)
+    launch_is_not_watched(); // its window is not, either
+  else if (call->function->effect == EFFECT_LAUNCH && kernel->owner != 0 && kernel->handle != 0 &&
+           atomic_load(&kernel->described_window) != 0 && current_mode() == MODE_CLOSED &&
+           !selection.python_stacks && selection.reach != REACH_LIVE && take_lock()) {
     flying = prepare_flight(call);
     give_lock();
   }
@@ -257,12 +272,21 @@ void end_flight(struct call *call, int result) {
     device_may_have_failed(call, result);
     return;
   }
-  if (!take_lock())
+  // Its place is taken by no other flight before it has ended or is lost.
+  struct flight *flight = flight_of(call->flight);
+  bool can_be_marked = atomic_load(&captures_under_way) <= 0 && take_lock();
+  int marked = SUCCESS;
+  if (can_be_marked) {
+    if (flight->number == call->flight && images_are_there())
+      marked = write_marker(begin_marker(flight) + 1, (uint32_t)flight->number, flight->stream);
+    give_lock();
+  }
+  if (is_sticky(marked)) // the device has failed already, maybe in this launch
     return;
-  const struct flight *flight = flight_of(call->flight);
-  if (flight->number == call->flight && images_are_there())
-    write_marker(begin_marker(flight) + 1, (uint32_t)flight->number, flight->stream);
-  give_lock();
+  if (!can_be_marked || marked != SUCCESS) {
+    launch_is_not_watched();
+    flight->is_lost = true;
+  }
 }
 
 void look_for_failure(void) {
@@ -284,14 +308,6 @@ void forget_flights(uint64_t context) {
 }
 
 // ---- when the device has failed -----------------------------------------------------------------
-
-static bool is_sticky(int result) {
-  static const int sticky[] = {STICKY_RESULTS};
-  for (size_t n = 0; n < sizeof sticky / sizeof *sticky; n++)
-    if (sticky[n] == result)
-      return true;
-  return false;
-}
 
 // The first launch of each stream that has begun and not ended; the oldest of them. count: how many.
 static struct flight *flight_that_failed(unsigned *count) {
@@ -411,7 +427,7 @@ static void tell_flight(uint32_t window, uint64_t number, void *state) {
 }
 
 static void tell_failure(struct flight *flight, unsigned count, int result, int error) {
-  struct told told = {.end = flight->next_image, .error = error};
+  struct told told = {.error = error};
   uint64_t kept = selection.when.ring > 1 ? selection.when.ring : 1;
   uint64_t first = flight->number > kept ? flight->number - kept + 1 : 1;
   first = first < first_flight() ? first_flight() : first;
@@ -419,6 +435,9 @@ static void tell_failure(struct flight *flight, unsigned count, int result, int 
     told.flight = flight_of(number);
     if (told.flight->number != number)
       continue;
+    // What comes after it in its stream was never copied, and other streams left its images alone. Those of
+    // launches that have ended may be overwritten.
+    told.end = number == flight->number ? flight->next_image : next_image();
     if (number == flight->number) {
       told.result = result;
       int length = snprintf(told.words, sizeof told.words,
@@ -441,7 +460,8 @@ void device_may_have_failed(struct call *call, int result) {
   KEEP_ERRNO;
   UNSEEN;
   const char *problem;
-  if (refused != 0 && !device_becomes_idle(&(struct range_list){0}, &problem))
+  if (refused != 0 &&
+      (atomic_load(&captures_under_way) > 0 || !device_becomes_idle(&(struct range_list){0}, &problem)))
     return;
   if (!take_lock())
     return;
