@@ -48,6 +48,19 @@ uint64_t memory_spans(void) {
   return (spans * factor ^ atomic_load(&lowest_object)) * factor ^ atomic_load(&object_span);
 }
 
+static bool stop_here(struct range *range, void *state) {
+  (void)range;
+  (void)state;
+  return true;
+}
+
+bool memory_leads_anywhere(const void *data, size_t bytes) {
+  bool leads;
+  HOLD(ranges_lock);
+  scan(data, bytes, stop_here, NULL, &leads);
+  return leads;
+}
+
 bool memory_reach(const void *data, size_t bytes, struct range_list *reached) {
   bool leads;
   HOLD(ranges_lock);
