@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exec/block/cluster.hpp"
 #include "exec/check/findings.hpp"
 #include "exec/check/numbers.hpp"
 
@@ -18,17 +19,14 @@ bool has_products_that_are_not_watched(const Program &program) {
          });
 }
 
-bool forms_clusters(const LaunchRequest &request) {
-  return uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z > 1;
-}
+bool forms_clusters(const LaunchRequest &request) { return blocks_per_cluster(request) > 1; }
 
 // Why shared memory is not looked at.
 std::string why_no_shared_races(const Launch &launch) {
   if (launch.shared_bytes == 0)
     return "";
   if (!launch.program->asynchronous.empty())
-    return "it uses " + launch.program->asynchronous +
-           ", whose order with other accesses of a block is not followed";
+    return why_not_followed(launch.program->asynchronous);
   return forms_clusters(*launch.request) ? "its blocks form clusters, and may use each other's shared memory"
                                          : "";
 }
@@ -46,9 +44,11 @@ std::vector<Unchecked> unchecked(const Launch &launch) {
                                      "tcgen05, or elements of 8 bits and less)"});
   if (!(request.checks & bit_of(Check::race)))
     return found;
-  for (const std::string &why : {why_no_shared_races(launch), why_no_global_races(launch)})
-    if (!why.empty())
-      found.push_back({Check::race, why});
+  const std::string of_shared = why_no_shared_races(launch), of_global = why_no_global_races(launch);
+  if (!of_shared.empty())
+    found.push_back({Check::race, of_shared});
+  if (!of_global.empty() && of_global != of_shared)
+    found.push_back({Check::race, of_global});
   return found;
 }
 
@@ -159,23 +159,30 @@ void BlockChecks::access(Warp &w, const Instruction *i, const Reach &reach, uint
   const uint32_t lanes = reach.active;
   const bool reads = kind != AccessKind::store, writes = kind != AccessKind::load;
   const bool strong = kind == AccessKind::atomic || i->order != 0;
-  for (uint32_t rest = strong && reads ? lanes : 0; rest; rest &= rest - 1)
-    clocks_.read_strongly(w.index * lanes_per_warp + first_lane(rest), addresses[first_lane(rest)]);
+  for (uint32_t rest = strong && reads ? lanes : 0; rest; rest &= rest - 1) {
+    const uint32_t thread = w.index * lanes_per_warp + first_lane(rest);
+    clocks_.read_strongly(thread, addresses[first_lane(rest)]);
+    if (between_)
+      global_.order.read_in_block(thread, addresses[first_lane(rest)]);
+  }
   if (between_)
     between_->access(w, i, lanes, addresses, bytes, kind, clocks_, global_);
   if (looks_at_shared_)
     races_.access(w, i, lanes, addresses, bytes, kind);
-  for (uint32_t rest = strong && writes ? lanes : 0; rest; rest &= rest - 1)
-    clocks_.write_strongly(w.index * lanes_per_warp + first_lane(rest), addresses[first_lane(rest)],
-                           i->order & releases);
+  for (uint32_t rest = strong && writes ? lanes : 0; rest; rest &= rest - 1) {
+    const uint32_t thread = w.index * lanes_per_warp + first_lane(rest);
+    clocks_.write_strongly(thread, addresses[first_lane(rest)], i->order & releases);
+    if (between_)
+      global_.order.write_in_block(thread, addresses[first_lane(rest)], i->order & releases);
+  }
 }
 
 void BlockChecks::fence(const Warp &w, bool among_block) {
   for (uint32_t lanes = follows_order_ ? w.active : 0; lanes; lanes &= lanes - 1) {
     uint32_t thread = w.index * lanes_per_warp + first_lane(lanes);
     clocks_.fence(thread);
-    if (between_ && !among_block)
-      global_.order.fence(thread);
+    if (between_)
+      global_.order.fence(thread, among_block);
   }
 }
 

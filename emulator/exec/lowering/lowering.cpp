@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "exec/check/between/global_races.hpp"
 #include "exec/check/numbers.hpp"
 #include "exec/check/undefined/rules.hpp"
 #include "exec/control/control.hpp"
@@ -224,8 +225,9 @@ void Lowering::instruction() {
   }
   Opcode opcode(instruction_->opcode);
   instruction_class_ = class_of(opcode);
-  if (program_.asynchronous.empty())
-    program_.asynchronous = asynchronous_name(opcode);
+  if (std::string_view name = asynchronous_name(opcode);
+      program_.asynchronous.empty() || orders_threads(name))
+    program_.asynchronous = name;
   using Family = void (Lowering::*)(Opcode &);
   static const std::unordered_map<std::string_view, Family> families = {
       {"mov", &Lowering::move},

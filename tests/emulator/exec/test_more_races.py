@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from global_race_kernels import BYTES, FRAME, GRID, PAIRS, THREADS
+from global_race_kernels import BYTES, FRAME, GRID, PAIRS, THREADS, last_block
 from race_kernels import Pair, module
 from test_shared_races import MIRRORED, Launches, both_lines, checked, lines_of
 
@@ -76,6 +76,43 @@ def test_the_twin_has_none(launches: Launches, pair: Pair) -> None:
 def test_writes_of_the_same_value_are_told_apart(launches: Launches) -> None:
     same = launches["different_values_twin"]["findings"]
     assert [(found["kind"], found["same_value"]) for found in same] == [("write_after_write", True)]
+
+
+MBARRIER = f"""
+  .shared .align 8 .b64 gate;
+  @%z mbarrier.init.shared.b64 [gate], {THREADS};
+  bar.sync 0;
+"""
+ARRIVE_AND_WAIT = """
+  mbarrier.arrive.shared.b64 %rd1, [gate];
+WAIT:
+  mbarrier.try_wait.shared.b64 %p1, [gate], %rd1;
+  @!%p1 bra WAIT;
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "join", "name"),
+    [
+        (MBARRIER, ARRIVE_AND_WAIT, "mbarrier"),
+        ("", "barrier.cluster.arrive; barrier.cluster.wait;", "barrier.cluster"),
+    ],
+)
+def test_kernels_whose_threads_are_ordered_in_another_way_are_named(
+    fresh: Fresh, tmp_path: Path, before: str, join: str, name: str
+) -> None:
+    counted = "membar.gl;\n  atom.global.add.u32"
+    text, _ = module([Pair("k", f"cp.async.wait_all;\n{before}{last_block(join, counted)}")], FRAME)
+    found = checked(fresh, tmp_path, script(["k_twin"], text))["k_twin"]
+    assert (found["status"], found["findings"]) == ("ok", [])
+    (left_out,) = found["unchecked"]
+    assert f"it uses {name}, " in left_out["why"]
+
+
+def test_asynchronous_copies_do_not_hide_races_between_blocks(fresh: Fresh, tmp_path: Path) -> None:
+    text, marks = module([Pair("k", "cp.async.wait_all;\n" + last_block("bar.sync 0;"))], FRAME)
+    found = checked(fresh, tmp_path, script(["k_fault"], text))["k_fault"]
+    assert lines_of(faults(found)[0]) in both_lines(marks["k_fault"])
 
 
 def test_findings_do_not_depend_on_threads_of_the_host(fresh: Fresh, tmp_path: Path) -> None:

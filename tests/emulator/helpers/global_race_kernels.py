@@ -27,7 +27,7 @@ _SUM = """ld.global.u32 %r7, [%g+4096];  // then
   ld.global.u32 %r7, [%g+4228];  // then"""
 
 
-def _last_block(before: str = "", atomic: str = "atom.global.add.u32") -> str:
+def last_block(before: str = "", atomic: str = "atom.global.add.u32") -> str:
     """Every block writes its words; the last that counts itself reads those of the first."""
     return f"""
   {_WRITE_ALL}
@@ -78,6 +78,33 @@ JOIN:
   {_NEXT}
   mul.wide.u32 %rd3, %t, 4; add.u64 %rd2, %rd2, %rd3;
   ld.global.u32 %r2, [%rd2+4096];  // then
+"""
+
+
+def _handed_on(tell: str, fence: str = "+++ membar.cta;") -> str:
+    """Thread 33 of each block writes and counts its block; of the last one it tells thread 0, which reads."""
+    return f"""
+  .shared .align 4 .b32 flag;
+  mov.u32 %r1, 0; @%z st.shared.u32 [flag], %r1;
+  bar.sync 0;
+  mov.u32 %r1, 1; setp.eq.u32 %p2, %t, 33; {_LATER}
+  @%p2 bra SENDER;
+  @!%z bra END;
+  @!%p6 bra END;
+RECEIVER:
+  ld.acquire.cta.shared.u32 %r2, [flag];
+  setp.eq.u32 %p1, %r2, 0;
+  @%p1 bra RECEIVER;
+  ld.global.u32 %r3, [%g+4228];  // then
+  bra END;
+SENDER:
+  st.global.u32 [%o], %t;  // first
+  membar.gl;
+  atom.global.add.u32 %r3, [%g], 1;
+  {fence}
+  @!%p6 bra END;
+  {tell}
+END:
 """
 
 
@@ -139,11 +166,11 @@ PAIRS = [
   add.u32 %r1, %r1, %c;
   st.global.u32 [%rd2], %r1;  // first then
 """, _WW),
-    Pair("last_block", _last_block("+++ membar.gl;\n  bar.sync 0;")),
-    Pair("last_block_after_the_barrier", _last_block("bar.sync 0;\n  +++ membar.gl;")),
-    Pair("last_block_fence_of_block", _last_block("--- membar.cta;\n  +++ membar.gl;\n  bar.sync 0;")),
-    Pair("last_block_fence_sc", _last_block("--- fence.sc.cta;\n  +++ fence.sc.gpu;\n  bar.sync 0;")),
-    Pair("last_block_barrier", _last_block("+++ bar.sync 0;\n  membar.gl;")),
+    Pair("last_block", last_block("+++ membar.gl;\n  bar.sync 0;")),
+    Pair("last_block_after_the_barrier", last_block("bar.sync 0;\n  +++ membar.gl;")),
+    Pair("last_block_fence_of_block", last_block("--- membar.cta;\n  +++ membar.gl;\n  bar.sync 0;")),
+    Pair("last_block_fence_sc", last_block("--- fence.sc.cta;\n  +++ fence.sc.gpu;\n  bar.sync 0;")),
+    Pair("last_block_barrier", last_block("+++ bar.sync 0;\n  membar.gl;")),
     Pair("last_block_fence_too_early", f"""
   --- membar.gl;
   {_WRITE_ALL}
@@ -288,6 +315,10 @@ TWO:
   +++ st.release.gpu.global.u32 [%g+4], %r1;
 END:
 """),
+    Pair("handed_on_by_a_flag_of_the_block", _handed_on("st.volatile.shared.u32 [flag], %r1;")),
+    Pair("handed_on_by_a_release_of_the_block", _handed_on("""
+  --- st.relaxed.cta.shared.u32 [flag], %r1;
+  +++ st.release.cta.shared.u32 [flag], %r1;""", fence="")),
     Pair("grid_barrier", _grid_barrier("bar.sync 0;", "+++ membar.gl;\n  red.global.add.u32 [%g], 1;", "bar.sync 0;")),
     Pair("grid_barrier_of_all_threads", _grid_barrier("+++ bar.sync 0;", "membar.gl; red.global.add.u32 [%g], 1;",
                                                       "bar.sync 0;")),

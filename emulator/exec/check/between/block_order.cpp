@@ -13,11 +13,19 @@ void BlockOrder::start(uint64_t block) {
   block_ = block;
   join_all();
   all_ = {};
+  places_.clear();
+  elsewhere_ = {};
+}
+
+void BlockOrder::Sets::join(const Sets &other) {
+  acquired.join(other.acquired);
+  fenced.join(other.fenced);
+  released.join(other.released);
 }
 
 BlockOrder::Sets &BlockOrder::changing(uint32_t thread) {
   Sets &sets = threads_[thread];
-  if (sets.acquired.empty() && sets.released.empty())
+  if (sets.empty())
     changed_.push_back(thread);
   return sets;
 }
@@ -29,7 +37,11 @@ Known BlockOrder::told_by(uint32_t thread) {
   return all;
 }
 
-void BlockOrder::fence(uint32_t thread) {
+void BlockOrder::fence(uint32_t thread, bool among_block) {
+  if (Sets &sets = threads_[thread]; !sets.acquired.empty())
+    sets.fenced = sets.acquired;
+  if (among_block)
+    return;
   Known told = told_by(thread);
   changing(thread).released.join(told);
 }
@@ -46,15 +58,34 @@ void BlockOrder::write_strongly(uint32_t thread, Known &place, bool releases) {
     place.join(told_by(thread));
 }
 
+void BlockOrder::read_in_block(uint32_t thread, uint64_t address) {
+  auto learn = [&](const Sets &place) {
+    if (!place.empty())
+      changing(thread).join({place.acquired, {}, place.released});
+  };
+  if (auto found = places_.find(address / 4); found != places_.end())
+    learn(found->second);
+  learn(elsewhere_);
+}
+
+void BlockOrder::write_in_block(uint32_t thread, uint64_t address, bool releases) {
+  const Sets &sets = threads_[thread];
+  const Known &told = releases ? sets.acquired : sets.fenced;
+  if (told.empty() && sets.released.empty())
+    return; // what all of the block know needs no handing on
+  const uint64_t word = address / 4;
+  Sets &place = places_.count(word) || places_.size() < most_places ? places_[word] : elsewhere_;
+  place.join({told, {}, sets.released});
+}
+
 void BlockOrder::join_lanes(uint32_t warp, uint32_t lanes) {
   uint32_t first = warp * lanes_per_warp;
   Sets together;
   for (uint32_t thread : changed_)
     if (thread / lanes_per_warp == warp && (lanes >> (thread % lanes_per_warp) & 1)) {
-      together.acquired.join(threads_[thread].acquired);
-      together.released.join(threads_[thread].released);
+      together.join(threads_[thread]);
     }
-  if (together.acquired.empty() && together.released.empty())
+  if (together.empty())
     return;
   for (uint32_t l = 0; l < lanes_per_warp; ++l)
     if (lanes >> l & 1)
@@ -63,8 +94,7 @@ void BlockOrder::join_lanes(uint32_t warp, uint32_t lanes) {
 
 void BlockOrder::join_all() {
   for (uint32_t thread : changed_) {
-    all_.acquired.join(threads_[thread].acquired);
-    all_.released.join(threads_[thread].released);
+    all_.join(threads_[thread]);
     threads_[thread] = {};
   }
   changed_.clear();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "exec/block/cluster.hpp"
 #include "exec/check/findings.hpp"
 #include "exec/check/stored.hpp"
 
@@ -43,10 +44,16 @@ std::vector<bool> find_guesses(const Program &program) {
 
 } // namespace
 
+std::string why_not_followed(const std::string &instruction) {
+  return "it uses " + instruction + ", whose order with other accesses of a block is not followed";
+}
+
 std::string why_no_global_races(const Launch &launch) {
   const LaunchRequest &request = *launch.request;
-  if (uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z > 1)
+  if (blocks_per_cluster(request) > 1)
     return "its blocks form clusters, whose order is not followed";
+  if (orders_threads(launch.program->asynchronous))
+    return why_not_followed(launch.program->asynchronous);
   for (const Callee &callee : launch.program->callees)
     if (callee.kind == CalleeKind::malloc || callee.kind == CalleeKind::free)
       return "it allocates memory itself, which may be another thread's afterwards";

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -12,6 +13,9 @@
 
 namespace emulator {
 
+// Whether the instruction orders threads of a block in a way that is not followed.
+inline bool orders_threads(std::string_view name) { return name == "mbarrier" || name == "barrier.cluster"; }
+std::string why_not_followed(const std::string &instruction);
 // Why the launch is not looked at; empty where it is, or where it has nothing that could be a race.
 std::string why_no_global_races(const Launch &launch);
 // Whether it is looked at: its blocks then run in order, on one thread of the host.
