@@ -22,16 +22,18 @@ class _After:
     def find_spec(self, name: str, path: object = None, target: object = None) -> object:
         if name != self._name:
             return None
-        from importlib.util import find_spec
-
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
-        specification = find_spec(name)
+        # Who asks may only want to know whether it is there: this stays until the module is executed
+        others = (finder for finder in list(sys.meta_path) if finder is not self)  # type: ignore[comparison-overlap]
+        found = (finder.find_spec(name, path, target) for finder in others)  # type: ignore[arg-type]
+        specification = next((one for one in found if one is not None), None)
         if specification is not None and specification.loader is not None:
             execute = specification.loader.exec_module
 
             def execute_and_call(module: ModuleType) -> None:
                 execute(module)
-                self._then(module)
+                if self in sys.meta_path:  # type: ignore[comparison-overlap]
+                    sys.meta_path.remove(self)  # type: ignore[arg-type]
+                    self._then(module)
 
             specification.loader.exec_module = execute_and_call  # type: ignore[method-assign]
         return specification

@@ -59,6 +59,19 @@ def test_the_users_own_sitecustomize_runs_and_finds_its_path(tmp_path):
     assert printed.splitlines() == [str(tmp_path), f"{tmp_path}/sitecustomize.py /added"]
 
 
+def test_who_asks_for_a_module_does_not_use_up_what_is_done_after_it(tmp_path):
+    (tmp_path / "cuda").mkdir()
+    (tmp_path / "cuda" / "pathfinder.py").write_text("def load_nvidia_dynamic_lib(name):\n    return name\n")
+    script = """
+import importlib.util, sys
+finders = len(sys.meta_path)
+assert importlib.util.find_spec("cuda.pathfinder") and importlib.util.find_spec("cuda.pathfinder")
+from cuda import pathfinder
+print(pathfinder.load_nvidia_dynamic_lib.__module__, finders - len(sys.meta_path))
+"""
+    assert run_python(script, tmp_path).split() == ["sitecustomize", "1"]
+
+
 def test_only_nvjitlink_is_hidden_from_the_loader_of_cuda_libraries():
     pytest.importorskip("cuda.pathfinder", reason="needs cuda.pathfinder: pip install cuda-pathfinder")
     script = """
