@@ -95,6 +95,7 @@ uint32_t marker(unsigned marker) {
 
 struct searched {
   uint64_t bytes, spans;
+  uint64_t next; // offset at which its next image is searched
   uint32_t serial;
   bool leads_nowhere;
 };
@@ -109,7 +110,20 @@ void range_was_searched(const struct range *range, uint64_t spans, bool leads_no
   struct searched *item = row != NULL ? row->object : calloc(1, sizeof *item);
   if (item == NULL || (row == NULL && !add_handle(&table, range->base, item)))
     return;
-  *item = (struct searched){range->bytes, spans, range->serial, leads_nowhere};
+  *item = (struct searched){range->bytes, spans, 0, range->serial, leads_nowhere};
+}
+
+void search_image(const struct range *range, uint64_t position, uint64_t most_bytes) {
+  HOLD(lock);
+  struct handle_row *row = find_handle(&table, range->base);
+  struct searched *item = row != NULL ? row->object : NULL;
+  if (item == NULL || item->serial != range->serial || item->bytes != range->bytes)
+    return;
+  uint64_t at = item->next < range->bytes ? item->next : 0, left = range->bytes - at;
+  uint64_t bytes = left < most_bytes ? left : most_bytes;
+  item->next = at + bytes;
+  if (memory_leads_anywhere(image_at(position + at), bytes))
+    item->leads_nowhere = false;
 }
 
 bool range_leads_nowhere(const struct range *range) {

@@ -32,3 +32,5 @@ uint32_t marker(unsigned marker); // the value that it holds now
 // Ranges that hold no pointers by the last reading: only of these is it known what a launch can reach.
 void range_was_searched(const struct range *range, uint64_t spans, bool leads_nowhere);
 bool range_leads_nowhere(const struct range *range);
+// Pointers may be written into them later: of an image that is there, the next part is searched.
+void search_image(const struct range *range, uint64_t position, uint64_t most_bytes);

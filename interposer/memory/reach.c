@@ -48,6 +48,29 @@ uint64_t memory_spans(void) {
   return (spans * factor ^ atomic_load(&lowest_object)) * factor ^ atomic_load(&object_span);
 }
 
+static bool stop_here(struct range *range, void *state) {
+  (void)range;
+  (void)state;
+  return true;
+}
+
+bool memory_leads_anywhere(const void *data, size_t bytes) {
+  bool leads = false;
+  if (atomic_load(&tensor_maps) > 0) {
+    HOLD(ranges_lock);
+    scan(data, bytes, stop_here, NULL, &leads);
+    return leads;
+  }
+  uint64_t lowest = atomic_load(&lowest_address), highest = atomic_load(&highest_address);
+  uint64_t span = highest > lowest ? highest - lowest : 0;
+  uint64_t handles = atomic_load(&object_span), lowest_handle = atomic_load(&lowest_object);
+  for (size_t n = 0; n + 8 <= bytes; n += 8) { // with no branch: nearly always nothing is found
+    uint64_t word = word_at(data, n);
+    leads |= (word - lowest < span) | (word - lowest_handle < handles);
+  }
+  return leads;
+}
+
 bool memory_reach(const void *data, size_t bytes, struct range_list *reached) {
   bool leads;
   HOLD(ranges_lock);

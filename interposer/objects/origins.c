@@ -81,7 +81,9 @@ static struct known_stack *add_stack(uint64_t key, const struct python_frame *fr
                                      bool more, const struct thread *thread) {
   static struct python_place place;
   static char text[(MOST_FRAMES + MOST_RANGES) * 8 + 64];
-  bool writes = stack_count < MOST_STACKS;
+  bool writes = stack_count < MOST_STACKS && place_count < MOST_PLACES;
+  if (!writes && selection.source == NULL)
+    return NULL; // so that no more is kept of a program whose every launch has a place of its own
   unsigned ranges = selection.nvtx_stacks ? thread->ranges_open : 0;
   int length = snprintf(text, sizeof text, "stack.%u=", stack_count + 1);
   struct known_stack *stack = calloc(1, sizeof *stack);

@@ -25,8 +25,9 @@ enum {
   MOST_ATTRIBUTES = 8,
   MOST_RANGES = 16,
   PACKED_BYTES = 1024,
-  MOST_STREAMS = 64, // that are told apart when the device has failed
-  TRIES = 1000,      // to have the lock, a pause after each
+  SEARCHED_BYTES = 2048, // of images, at each launch
+  MOST_STREAMS = 64,     // that are told apart when the device has failed
+  TRIES = 1000,          // to have the lock, a pause after each
 };
 
 struct image {
@@ -42,6 +43,7 @@ struct flight {
   struct stream_name stream;
   uint64_t next_image; // after its own
   bool tells_begin, has_packed;
+  atomic_bool is_lost; // no marker could be written after it
   uint16_t record_function;
   uint32_t packed_bytes;
   unsigned attributes_count, images_count;
@@ -56,7 +58,7 @@ static ZERO_IN_CHILD atomic_bool taken;
 static ZERO_IN_CHILD struct flight *flights;
 static ZERO_IN_CHILD uint64_t last_flight, first_under_way; // all before it have ended
 static ZERO_IN_CHILD struct stream_name last_stream;
-static ZERO_IN_CHILD bool other_work; // that is not watched, or of other streams: beginnings are told, too
+static ZERO_IN_CHILD atomic_bool other_work; // not watched, or of other streams: beginnings are told, too
 static ZERO_IN_CHILD uint64_t allowance, allowed_at_ns; // of --ring-bandwidth
 static ZERO_IN_CHILD bool is_told;                      // that the device has failed
 static ZERO_IN_CHILD _Atomic uint64_t flown, waited, beyond_bandwidth, image_bytes;
@@ -80,10 +82,19 @@ static bool has_begun(const struct flight *flight) {
   return !flight->tells_begin || marker(begin_marker(flight)) == (uint32_t)flight->number;
 }
 static bool has_ended(const struct flight *flight) {
-  return flight->number == 0 || marker(begin_marker(flight) + 1) == (uint32_t)flight->number;
+  return flight->number == 0 || flight->is_lost ||
+         marker(begin_marker(flight) + 1) == (uint32_t)flight->number;
 }
 static struct flight *flight_of(uint64_t number) { return &flights[number % FLIGHTS]; }
 static uint64_t first_flight(void) { return last_flight >= FLIGHTS ? last_flight - FLIGHTS + 1 : 1; }
+
+static bool is_sticky(int result) {
+  static const int sticky[] = {STICKY_RESULTS};
+  for (size_t n = 0; n < sizeof sticky / sizeof *sticky; n++)
+    if (sticky[n] == result)
+      return true;
+  return false;
+}
 
 // ---- before and after a launch ------------------------------------------------------------------
 
@@ -147,6 +158,17 @@ static bool has_place(const struct flight *flight) {
   return true;
 }
 
+// Whether pointers have come into what lately held none. All of it cannot be searched at each launch.
+static void search_last_images(void) {
+  const struct flight *flight = first_under_way > first_flight() ? flight_of(first_under_way - 1) : NULL;
+  if (flight == NULL || flight->number == 0 || flight->images_count == 0 ||
+      selection.reach != REACH_REACHABLE || flight->images[0].position + image_room() < next_image())
+    return;
+  for (unsigned n = 0; n < flight->images_count; n++)
+    search_image(&flight->images[n].range, flight->images[n].position,
+                 SEARCHED_BYTES / flight->images_count / sizeof(uint64_t) * sizeof(uint64_t));
+}
+
 // As many bytes as were not used in the last second, at most.
 static bool is_allowed(uint64_t bytes) {
   uint64_t rate = selection.when.ring_bandwidth, now = now_ns();
@@ -197,11 +219,13 @@ static enum flying prepare_flight(struct call *call) {
   if ((call->packed == NULL && call->kernel->parameter_count != 0) || !copy_arguments(flight, call) ||
       !find_ranges(flight, call, context, &bytes) || !has_place(flight))
     return FLIGHT_WAITS;
+  search_last_images();
   if (!is_allowed(bytes)) {
     other_work = true;
     return FLIGHT_BEYOND;
   }
   flight->number = last_flight + 1;
+  flight->is_lost = false;
   flight->ordinal = call->ordinal;
   flight->function = call->function;
   flight->record_function = call->record_function;
@@ -221,14 +245,18 @@ static enum flying prepare_flight(struct call *call) {
   return FLIGHT_BEGINS;
 }
 
+void launch_is_not_watched(void) { other_work = true; }
+
 enum flying begin_flight(struct call *call) {
   struct kernel *kernel = call->kernel;
   if (!selection.when.in_stream)
     return FLIGHT_WAITS;
   enum flying flying = FLIGHT_WAITS;
-  if (call->function->effect == EFFECT_LAUNCH && kernel->owner != 0 && kernel->handle != 0 &&
-      atomic_load(&kernel->described_window) != 0 && current_mode() == MODE_CLOSED &&
-      !selection.python_stacks && selection.reach != REACH_LIVE && take_lock()) {
+  if (atomic_load(&captures_under_way) > 0)
+    launch_is_not_watched(); // its window is not, either
+  else if (call->function->effect == EFFECT_LAUNCH && kernel->owner != 0 && kernel->handle != 0 &&
+           atomic_load(&kernel->described_window) != 0 && current_mode() == MODE_CLOSED &&
+           !selection.python_stacks && selection.reach != REACH_LIVE && take_lock()) {
     flying = prepare_flight(call);
     give_lock();
   }
@@ -244,12 +272,21 @@ void end_flight(struct call *call, int result) {
     device_may_have_failed(call, result);
     return;
   }
-  if (!take_lock())
+  // Its place is taken by no other flight before it has ended or is lost.
+  struct flight *flight = flight_of(call->flight);
+  bool can_be_marked = atomic_load(&captures_under_way) <= 0 && take_lock();
+  int marked = SUCCESS;
+  if (can_be_marked) {
+    if (flight->number == call->flight && images_are_there())
+      marked = write_marker(begin_marker(flight) + 1, (uint32_t)flight->number, flight->stream);
+    give_lock();
+  }
+  if (is_sticky(marked)) // the device has failed already, maybe in this launch
     return;
-  const struct flight *flight = flight_of(call->flight);
-  if (flight->number == call->flight && images_are_there())
-    write_marker(begin_marker(flight) + 1, (uint32_t)flight->number, flight->stream);
-  give_lock();
+  if (!can_be_marked || marked != SUCCESS) {
+    launch_is_not_watched();
+    flight->is_lost = true;
+  }
 }
 
 void look_for_failure(void) {
@@ -271,14 +308,6 @@ void forget_flights(uint64_t context) {
 }
 
 // ---- when the device has failed -----------------------------------------------------------------
-
-static bool is_sticky(int result) {
-  static const int sticky[] = {STICKY_RESULTS};
-  for (size_t n = 0; n < sizeof sticky / sizeof *sticky; n++)
-    if (sticky[n] == result)
-      return true;
-  return false;
-}
 
 // The first launch of each stream that has begun and not ended; the oldest of them. count: how many.
 static struct flight *flight_that_failed(unsigned *count) {
@@ -304,7 +333,25 @@ static struct flight *flight_that_failed(unsigned *count) {
   return found;
 }
 
-static void write_image(const struct image *image, uint64_t call, uint64_t end) {
+// The device is lost, so what such pointers lead to cannot be had any more.
+static void name_what_is_missing(const struct flight *flight, const struct image *image, uint64_t call) {
+  struct range named[MOST_RANGES];
+  size_t count = 0;
+  bool is_all = memory_named(image_at(image->position), image->range.bytes, named, MOST_RANGES, &count);
+  for (size_t n = 0; n < count; n++) {
+    unsigned has = 0;
+    while (has < flight->images_count && flight->images[has].range.base != named[n].base)
+      has++;
+    if (has == flight->images_count)
+      write_note(NOTE_MEMORY_NOT_READ, 0, call, "%lu bytes at 0x%lx: a pointer to it came into 0x%lx later",
+                 named[n].bytes, named[n].base, image->range.base);
+  }
+  if (!is_all)
+    write_note(NOTE_MEMORY_NOT_READ, 0, call,
+               "more than %lu allocations: pointers to them came into 0x%lx later", count, image->range.base);
+}
+
+static void write_image(const struct flight *flight, const struct image *image, uint64_t call, uint64_t end) {
   static struct piece piece; // too large for the stack of a small thread
   static struct copy_writer writer;
   const struct range *range = &image->range;
@@ -328,6 +375,8 @@ static void write_image(const struct image *image, uint64_t call, uint64_t end) 
     writer.piece = &piece;
     finish_piece(&writer, offset + piece.bytes == range->bytes ? COPY_LAST : 0);
   }
+  if (selection.reach == REACH_REACHABLE)
+    name_what_is_missing(flight, image, call);
 }
 
 struct told {
@@ -351,7 +400,7 @@ static void tell_flight(uint32_t window, uint64_t number, void *state) {
                       .packed = flight->has_packed ? flight->packed : NULL,
                       .packed_bytes = flight->packed_bytes};
   for (unsigned n = 0; n < flight->images_count; n++)
-    write_image(&flight->images[n], number, told->end);
+    write_image(flight, &flight->images[n], number, told->end);
   if (has_launch_config(flight->function)) {
     flight->config.attrs = flight->attributes_count > 0 ? word(flight->attributes) : 0;
     flight->words[0] = word(&flight->config);
@@ -378,7 +427,7 @@ static void tell_flight(uint32_t window, uint64_t number, void *state) {
 }
 
 static void tell_failure(struct flight *flight, unsigned count, int result, int error) {
-  struct told told = {.end = flight->next_image, .error = error};
+  struct told told = {.error = error};
   uint64_t kept = selection.when.ring > 1 ? selection.when.ring : 1;
   uint64_t first = flight->number > kept ? flight->number - kept + 1 : 1;
   first = first < first_flight() ? first_flight() : first;
@@ -386,6 +435,9 @@ static void tell_failure(struct flight *flight, unsigned count, int result, int 
     told.flight = flight_of(number);
     if (told.flight->number != number)
       continue;
+    // What comes after it in its stream was never copied, and other streams left its images alone. Those of
+    // launches that have ended may be overwritten.
+    told.end = number == flight->number ? flight->next_image : next_image();
     if (number == flight->number) {
       told.result = result;
       int length = snprintf(told.words, sizeof told.words,
@@ -408,7 +460,8 @@ void device_may_have_failed(struct call *call, int result) {
   KEEP_ERRNO;
   UNSEEN;
   const char *problem;
-  if (refused != 0 && !device_becomes_idle(&(struct range_list){0}, &problem))
+  if (refused != 0 &&
+      (atomic_load(&captures_under_way) > 0 || !device_becomes_idle(&(struct range_list){0}, &problem)))
     return;
   if (!take_lock())
     return;

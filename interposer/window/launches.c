@@ -169,10 +169,10 @@ void launch_was_timed(struct call *call, int result) {
 
 // ---- the list -----------------------------------------------------------------------------------
 
-// Counts and GPU times by kernel and geometry. Nothing is recorded and no memory is read. The rows are in a
-// shared mapping of launches.<pid>.bin, so that they are there however the process ends. Rows and names are
-// only ever added, under the lock; counting takes none. The layout is replay/raw/FORMAT.md;
-// `replay/capture/launches.py` reads it.
+// Counts and GPU times by kernel, geometry and, where it is asked for, origin. Nothing is recorded and no
+// memory is read. The rows are in a shared mapping of launches.<pid>.bin, so that they are there however the
+// process ends. Rows and names are only ever added, under the lock; counting takes none. The layout is
+// replay/raw/FORMAT.md; `replay/capture/launches.py` reads it.
 enum {
   FILE_BYTES = 2 << 20,
   FORMAT_VERSION = 1,
@@ -190,7 +190,8 @@ struct list_row {
   uint32_t shared_bytes;
   uint32_t name_offset;
   uint32_t function; // Function.id
-  uint8_t zero[40];
+  uint32_t stack;    // that its launches came from, 0: not known
+  uint8_t zero[36];
   _Atomic uint32_t whole; // 1, written last
 };
 _Static_assert(sizeof(struct list_row) == ROW_BYTES, "FORMAT.md");
@@ -259,8 +260,9 @@ static bool read_geometry(const struct call *call, uint32_t geometry[GEOMETRY_WO
 }
 
 // Of 64 bits: no two of so few rows have the same.
-static uint64_t key_of(const struct kernel *kernel, const uint32_t *geometry) {
-  uint64_t value = (uint64_t)(uintptr_t)kernel;
+static uint64_t key_of(const struct kernel *kernel, const uint32_t *geometry, uint32_t stack) {
+  enum { ADDRESS_BITS = 47 };
+  uint64_t value = (uint64_t)(uintptr_t)kernel ^ (uint64_t)stack << ADDRESS_BITS;
   for (int n = 0; n < GEOMETRY_WORDS; n++)
     value = (value ^ geometry[n]) * 0x9e3779b97f4a7c15u;
   return value;
@@ -290,7 +292,7 @@ static struct name *name_of(struct kernel *kernel) {
 }
 
 static struct list_row *add_list_row(uint64_t key, const struct name *name, const uint32_t *geometry,
-                                     unsigned function, uint64_t ordinal) {
+                                     const struct call *call, uint64_t ordinal) {
   HOLD(lock);
   const struct handle_row *known = find_handle(&listed, key);
   if (known != NULL)
@@ -301,7 +303,8 @@ static struct list_row *add_list_row(uint64_t key, const struct name *name, cons
   row->first_ordinal = ordinal;
   row->name_offset = name->offset;
   memcpy(row->grid, geometry, GEOMETRY_BYTES); // grid, block and shared_bytes are one after another
-  row->function = function;
+  row->function = call->function->id;
+  row->stack = call->origin;
   atomic_store(&row->shortest_ns, UINT64_MAX);
   if (!add_handle(&listed, key, row))
     return NULL;
@@ -313,15 +316,16 @@ static struct list_row *add_list_row(uint64_t key, const struct name *name, cons
 // ---- one launch ---------------------------------------------------------------------------------
 
 // NULL: there is no room for it. `geometry` is NULL when it is not known.
-static struct list_row *count_launch(struct kernel *kernel, const uint32_t *geometry, unsigned function) {
+static struct list_row *count_launch(struct kernel *kernel, const uint32_t *geometry,
+                                     const struct call *call) {
   atomic_fetch_add(&header()->launches, 1);
   struct name *name = name_of(kernel);
   uint64_t ordinal = name != NULL ? atomic_fetch_add(&name->launches, 1) + 1 : 0;
   struct list_row *row = NULL;
   if (name != NULL && geometry != NULL) {
-    uint64_t key = key_of(kernel, geometry);
+    uint64_t key = key_of(kernel, geometry, call->origin);
     const struct handle_row *known = find_handle(&listed, key);
-    row = known != NULL ? known->object : add_list_row(key, name, geometry, function, ordinal);
+    row = known != NULL ? known->object : add_list_row(key, name, geometry, call, ordinal);
   }
   if (row == NULL)
     atomic_fetch_add(&header()->unlisted, 1);
@@ -329,14 +333,15 @@ static struct list_row *count_launch(struct kernel *kernel, const uint32_t *geom
 }
 
 static void count_in_graph(struct kernel *kernel, const uint32_t geometry[7], void *state) {
-  struct list_row *row = count_launch(kernel, geometry, ((struct call *)state)->function->id);
+  struct list_row *row = count_launch(kernel, geometry, state);
   atomic_fetch_add(&header()->in_graphs, 1);
   if (row != NULL)
     atomic_fetch_add(&row->launches, 1);
 }
 
 void list_launches_of(struct call *call) {
-  if (mapped == NULL || !is_any_launch(call->function) || (selection.bounded && !inside_selected_range()))
+  if (mapped == NULL || !is_any_launch(call->function) || (selection.bounded && !inside_selected_range()) ||
+      (selection.source != NULL && !call->is_from_source))
     return;
   uint64_t launched = call->arguments[call->function->effect_terms[0].first];
   if (call->function->effect == EFFECT_GRAPH_LAUNCH) {
@@ -347,8 +352,7 @@ void list_launches_of(struct call *call) {
   struct kernel *kernel = kernel_of_handle(launched);
   if (!kernel_matches(kernel))
     return;
-  struct list_row *row =
-      count_launch(kernel, read_geometry(call, geometry) ? geometry : NULL, call->function->id);
+  struct list_row *row = count_launch(kernel, read_geometry(call, geometry) ? geometry : NULL, call);
   if (row != NULL && is_timed(atomic_fetch_add(&row->launches, 1) + 1))
     begin_timing(call, row, NULL);
 }

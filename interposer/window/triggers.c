@@ -170,6 +170,7 @@ bool launch_is_wanted(struct call *call) {
   uint64_t until = atomic_load_explicit(&paused_until_ns, memory_order_relaxed);
   if (until != 0 && now_ns() < until) {
     atomic_fetch_add(&unwatched_paused, 1);
+    launch_is_not_watched();
     return false;
   }
   if (is_asked_for())

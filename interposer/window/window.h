@@ -47,6 +47,7 @@ bool tell_window(uint64_t ordinal, void (*tell)(uint32_t window, uint64_t number
 // ---- launches that are watched and not waited for (window/flights.c) ----------------------------
 
 enum flying { FLIGHT_WAITS, FLIGHT_BEGINS, FLIGHT_BEYOND }; // BEYOND: --ring-bandwidth does not allow it
+void launch_is_not_watched(void);                           // one that matches, in a pause
 enum flying begin_flight(struct call *call);                // before a launch; WAITS: record it as any other
 void end_flight(struct call *call, int result);             // of a call that has a flight
 void device_may_have_failed(struct call *call, int result); // call: NULL where no launch is told so

@@ -94,13 +94,7 @@ class Selection:
     def __str__(self) -> str:
         """As it could be typed: `--kernel saxpy --launch 3`."""
         words = ["--all"] if self.all else []
-        for option, domain in TORCH_DOMAINS.items():
-            if self.nvtx.endswith(f"@{domain}"):
-                words += [option, shlex.quote(self.nvtx.removesuffix(f"@{domain}"))]
-                break
-        else:
-            words += ["--nvtx", shlex.quote(self.nvtx)] if self.nvtx else []
-        words += ["--profiler-api"] if self.profiler else []
+        words += map(shlex.quote, self.bounds())
         if not self.all and not self.whole_range:
             if self.kernel:
                 words += ["--kernel", self.kernel]
@@ -117,12 +111,29 @@ class Selection:
         if self.maximum_launches:
             words += ["--max-launches", str(self.maximum_launches)]
         words += ["--torch-blocks"] if self.torch_blocks else []
-        words += ["--python-stacks"] if self.python_stacks else []
+        return " ".join([*words, *self.stacks()])
+
+    def bounds(self) -> list[str]:
+        """The options that say inside of what the launches are."""
+        words = ["--profiler-api"] if self.profiler else []
+        for option, domain in TORCH_DOMAINS.items():
+            if self.nvtx.endswith(f"@{domain}"):
+                return [option, self.nvtx.removesuffix(f"@{domain}"), *words]
+        return ["--nvtx", self.nvtx, *words] if self.nvtx else words
+
+    def stacks(self) -> list[str]:
+        """The options that say what is kept of where launches came from."""
+        words = ["--python-stacks"] if self.python_stacks else []
         if len(self.torch_ranges) > 1:
             words += ["--torch-stacks"]
         elif self.nvtx_stacks and not self.torch_ranges:
             words += ["--nvtx-stacks"]
-        return " ".join(words)
+        return words
+
+    @property
+    def keeps_origins(self) -> bool:
+        """Whether it is known where launches came from."""
+        return self.python_stacks or self.nvtx_stacks or bool(self.source)
 
     def _launches(self) -> str:
         if self.every > 1 or self.last_launch == LAST_LAUNCH:

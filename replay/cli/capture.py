@@ -161,7 +161,7 @@ def capture(
         str | None,
         option(
             "SHARE",
-            "Of one processor, what writing snapshots may take while the application runs.",
+            "Share of one processor that `replay` may use to write snapshots while the application runs.",
             "--cpu",
             show_default="5%",
         ),

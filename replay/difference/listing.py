@@ -1,8 +1,8 @@
 """Two listings of one kernel beside each other: lines that differ in more than the numbers of registers and labels.
 
 The lines are aligned without those numbers. Then all aligned lines together decide which register of B corresponds to
-which of A: each pair of registers at the same place of such a line is a vote. A line is the same when all its
-registers follow the outcome.
+which of A: each pair of registers at the same place of such a line is a vote. With the outcome they are aligned anew:
+a line is the same when all its registers follow it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def difference(
         return Listing(what, len(a), len(b), opcodes=opcodes, too_different=True)
     to_a = _matched(a, b, pairs)
     if compare_names:
-        pairs = list(_split_renamed(a, b, pairs, to_a))
+        pairs = _aligned_with_names(a, b, to_a) or list(_split_renamed(a, b, pairs, to_a))
     unified = list(_unified(a, b, pairs, to_a, heat_a, heat_b))
     lines = [line for line, _ in unified]
     return Listing(
@@ -182,6 +182,14 @@ def _matched(a: Sequence[CodeLine], b: Sequence[CodeLine], pairs: Sequence[Pair]
             to_a[of_b] = of_a
             taken.add(of_a)
     return to_a
+
+
+def _aligned_with_names(
+    a: Sequence[CodeLine], b: Sequence[CodeLine], to_a: dict[str, str]
+) -> list[Pair] | None:
+    """Once names are known: of lines that look alike, those that also work on the same registers belong together."""
+    renamed = [(line.pieces, tuple(map(to_a.get, line.names))) for line in b]
+    return aligned([(line.pieces, line.names) for line in a], renamed)
 
 
 def _split_renamed(

@@ -4,14 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
-from replay.pack.survey.stacks import Stacks
+from replay.api.vocabulary import NoteCode, RecordKind
+from replay.pack.survey.stacks import ORIGIN_TEXTS, Stacks
 from replay.pack.texts import Texts
+from replay.raw.records import RawFile
 from replay.snapshot.schema import INSTALLED_FOLDERS, Frame, Origins
 
 LAUNCHES_IN_OBJECT = 100_000
 FRAMES_IN_OBJECT = 20_000  # of up to 5 KB in the raw capture; few have more than 200 bytes
 OBJECT_BYTES = 8 << 20
+MAXIMUM_REASONS = 4
+
+_TEXTS_OF_STACKS = ORIGIN_TEXTS - {"origin"}
+_ORIGIN_UNKNOWN = int(NoteCode.ORIGIN_UNKNOWN).to_bytes(4, "little")
+
+
+def stacks_of(path: Path) -> tuple[Stacks, list[str]]:
+    """What a record file says of the stacks that launches came from, and why some are not known, in words.
+
+    Raises FormatError, OSError.
+    """
+    found, reasons = Stacks(), []
+    with RawFile(path) as raw:
+        for record in raw.records():
+            if record.kind == RecordKind.NOTE and record.payload[:4] == _ORIGIN_UNKNOWN:
+                reasons.append(record.payload[8:].rstrip(b"\0").decode("utf-8", "replace"))
+            if record.kind != RecordKind.PROCESS:
+                continue
+            for line in record.payload.rstrip(b"\0").decode("utf-8", "replace").splitlines():
+                key, _, text = line.partition("=")
+                kind, _, number = key.rpartition(".")
+                if kind in _TEXTS_OF_STACKS:
+                    found.take(kind, number, text, [])
+    return found, reasons[:MAXIMUM_REASONS]
 
 
 class KeptOrigins:

@@ -119,7 +119,7 @@ def pack(
         report.problems += without_launcher
     if named and compiled is not None and compiled.told:
         report.problems.append(compiled.told)
-    _name_after_ranks(report, output, times)
+    _name_after_ranks(report, output, times, taken)
     report.elsewhere = elsewhere.taken if elsewhere is not None else None
     return report
 
@@ -157,11 +157,11 @@ def _wanted(
         yield _Kept((), "", hits.not_watched, hits.how_watched, "")
     several = len(hits.found) > 1 or launcher.get("max_snapshots", 1) > 1
     known = 0 if written is None else written.hits.get(path.name, 0)
-    if written is not None:
-        written.hits[path.name] = len(hits.found)
-    for hit in hits.found[known:]:
+    for number, hit in enumerate(hits.found[known:], known + 1):
         label = hit.label if several else ""
         yield _Kept(hit.windows, hit.text, hits.not_watched, hits.how_watched, label)
+        if written is not None:  # not when writing it has failed
+            written.hits[path.name] = number
 
 
 def _free_name(output: Path, label: str, taken: set[Path]) -> Path:
@@ -173,8 +173,9 @@ def _free_name(output: Path, label: str, taken: set[Path]) -> Path:
     raise AssertionError
 
 
-def _name_after_ranks(report: PackReport, output: Path, times: dict[Path, str]) -> None:
-    """Snapshots of several processes, each with a rank of its own. times: of hits, where they are in names."""
+def _name_after_ranks(report: PackReport, output: Path, times: dict[Path, str], taken: set[Path]) -> None:
+    """Snapshots of several processes, each with a rank of its own. times: of hits, where they are in names. taken:
+    names that are in use."""
     ranks = {item.rank for item in report.snapshots}
     if (
         len(ranks) < 2
@@ -182,7 +183,6 @@ def _name_after_ranks(report: PackReport, output: Path, times: dict[Path, str]) 
         or not all(map(_is_rank, ranks))
     ):
         return
-    taken: set[Path] = set()
     for place, item in enumerate(report.snapshots):
         time = times[item.path]
         path = _free_name(output, f".rank{item.rank}" + (f".{time}" if time else ""), taken)

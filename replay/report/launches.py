@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
+from replay.inspection.origins import origin_text
 from replay.text import Cells, Column, Screen, dimensions, duration, heading, listing, number, shown, size
 
 if TYPE_CHECKING:
-    from replay.capture.launches import LaunchList, ListedLaunch, ListReport
-    from replay.results.captured import LaunchesPrinted
+    from replay.capture.launches import LaunchList, ListedLaunch, ListReport, Place
+    from replay.results.captured import LaunchesPrinted, LaunchesRow
+    from replay.snapshot.schema import Frame
 
 SHOWN_COMMANDS = 5
 
@@ -21,7 +23,10 @@ def render_launches(report: ListReport, screen: Screen) -> str:
         title = f"Process {process.pid}: " if len(report.processes) > 1 else ""
         kernels = number(len({row.name for row in process.rows}), "kernel")
         parts.append(heading(f"{title}{number(process.launches, 'launch', 'launches')} of {kernels}", screen))
-        parts.append(_table(process, report.driver.emulated, screen))
+        places = process.places if report.selection.keeps_origins else []
+        parts.append(_table(process, places, report.driver.emulated, screen))
+        if places:
+            parts += ["", _places(places, report.driver.emulated, screen)]
         if process.in_graphs:
             parts.append(
                 f"{number(process.in_graphs, 'launch', 'launches')} of these by launches of graphs; they are not timed "
@@ -29,8 +34,8 @@ def render_launches(report: ListReport, screen: Screen) -> str:
             )
         if process.unlisted:
             parts.append(
-                f"{number(process.unlisted, 'launch', 'launches')} of further kernels or geometries had no room here; "
-                "--kernel REGEX narrows the list."
+                f"{number(process.unlisted, 'launch', 'launches')} of further kernels, geometries or places had no "
+                "room here; --kernel REGEX narrows the list."
             )
         parts.append("")
     commands = [report.capture_command(row) for row in report.processes[0].rows[:SHOWN_COMMANDS]]
@@ -41,14 +46,16 @@ def render_launches(report: ListReport, screen: Screen) -> str:
     return "\n".join(parts)
 
 
-def _table(process: LaunchList, modelled: bool, screen: Screen) -> str:
+def _table(process: LaunchList, places: list[Place], modelled: bool, screen: Screen) -> str:
     time = "modelled" if modelled else "GPU time"
-    places = count(1)
+    rows = count(1)
+    numbers = {place.origin: str(number) for number, place in enumerate(places, 1)}
     cells: Cells[ListedLaunch] = [
-        (Column("row", "right"), lambda row: str(next(places))),
+        (Column("row", "right"), lambda row: str(next(rows))),
         (Column("launches", "right"), lambda row: f"{row.launches:,}"),
         (Column(f"{time}, all", "right"), lambda row: _time(row.total_ns, "not timed")),
         (Column("each", "right"), lambda row: _time(row.mean_ns, "")),
+        (Column("from", "right", if_filled=True), lambda row: numbers.get(row.origin, "")),
         (Column("grid"), lambda row: dimensions(row.grid)),
         (Column("block"), lambda row: dimensions(row.block)),
         (Column("shared", "right"), lambda row: size(row.shared_bytes)),
@@ -56,6 +63,18 @@ def _table(process: LaunchList, modelled: bool, screen: Screen) -> str:
         (Column("kernel", cut="middle"), lambda row: shown(row.demangled)),
     ]
     return listing(process.rows, cells, screen)
+
+
+def _places(places: list[Place], modelled: bool, screen: Screen) -> str:
+    time = "modelled" if modelled else "GPU time"
+    numbers = count(1)
+    cells: Cells[Place] = [
+        (Column("from", "right"), lambda place: str(next(numbers))),
+        (Column("launches", "right"), lambda place: f"{place.launches:,}"),
+        (Column(f"{time}, all", "right"), lambda place: _time(place.total_ns, "not timed")),
+        (Column("launched from", wrap=True), lambda place: shown(origin_text(place.origin) or "not known")),
+    ]
+    return listing(places, cells, screen)
 
 
 def _time(ns: float | None, unknown: str) -> str:
@@ -73,17 +92,21 @@ def launches_value(report: ListReport) -> LaunchesPrinted:
     from replay.report.capture import application_and_driver
     from replay.results.captured import LaunchesOfProcess, LaunchesPrinted, LaunchesRow
 
-    def row_of(row: ListedLaunch) -> LaunchesRow:
+    def row_of(row: ListedLaunch, numbers: dict[tuple[Frame, ...], int]) -> LaunchesRow:
         figures = vars(row).copy()
         kernel, command = figures.pop("name"), report.capture_command(row)
-        return LaunchesRow(kernel=kernel, demangled=row.demangled, command=command, **figures)
+        origin = numbers.get(figures.pop("origin"))
+        return LaunchesRow(kernel=kernel, demangled=row.demangled, command=command, origin=origin, **figures)
 
-    processes = [
-        LaunchesOfProcess(
-            one.pid, one.launches, one.in_graphs, one.unlisted, [row_of(row) for row in one.rows]
+    def process_of(one: LaunchList) -> LaunchesOfProcess:
+        origins = [place.origin for place in one.places if place.origin]
+        numbers = {origin: number for number, origin in enumerate(origins)}
+        rows = [row_of(row, numbers) for row in one.rows]
+        return LaunchesOfProcess(
+            one.pid, one.launches, one.in_graphs, one.unlisted, rows, [list(origin) for origin in origins]
         )
-        for one in report.processes
-    ]
+
+    processes = [process_of(one) for one in report.processes]
     application, driver = application_and_driver(report)
     return LaunchesPrinted(
         application, driver, driver.emulated, processes, report.failure, report.advice, report.problems

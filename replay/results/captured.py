@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from pathlib import Path
 
 from replay.pack.report import PackedSnapshot
 from replay.records import dataclass
+from replay.snapshot.schema import Frame
 from replay.store.taking import Taken
 
 
@@ -48,10 +50,11 @@ class CapturePrinted:
 
 @dataclass(frozen=True)
 class LaunchesRow:
-    """Launches of one kernel with one geometry. kernel: mangled. first: number of the first of them among all launches
-    of the kernel, from 1, as --launch takes it. grid, block: of these launches, x, y, z. shared_bytes: dynamic. timed:
-    how many were timed. mean_ns, shortest_ns, longest_ns: GPU time of those, null when none was timed. command: what
-    captures the first one."""
+    """Launches of one kernel with one geometry, from one place. kernel: mangled. first: number of the first of them
+    among all launches of the kernel, from 1, as --launch takes it. grid, block: of these launches, x, y, z.
+    shared_bytes: dynamic. timed: how many were timed. mean_ns, shortest_ns, longest_ns: GPU time of those, null when
+    none was timed. command: what captures the first one. origin: its place in the origins of the process, from 0; null:
+    not known, or not asked for."""
 
     kernel: str
     demangled: str
@@ -65,18 +68,21 @@ class LaunchesRow:
     shortest_ns: int | None
     longest_ns: int | None
     command: str
+    origin: int | None = None
 
 
 @dataclass(frozen=True)
 class LaunchesOfProcess:
     """What one process launched. launches_in_graphs: of all, those by launches of graphs, not timed one by one.
-    launches_unlisted: those that the list had no room for. rows: longest total time first."""
+    launches_unlisted: those that the list had no room for. rows: longest total time first. origins: from where rows
+    were launched: Python frames, the innermost first, then NVTX ranges; longest total time first."""
 
     pid: int
     launches: int
     launches_in_graphs: int
     launches_unlisted: int
     rows: list[LaunchesRow]
+    origins: list[list[Frame]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

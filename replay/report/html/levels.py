@@ -18,7 +18,10 @@ def levels_section(found: CodeDifference) -> Section:
         else f"{differing:,} of {number(len(kernels), 'kernel')} differ"
     )
     section.tables.append(("", Table(["", ""], [["A", shown(found.a)], ["B", shown(found.b)]])))
-    section.parts = [_kernel(kernel) for kernel in kernels[:MAXIMUM_DETAILS]]
+    if len(kernels) == 1:  # whose heading is that of the section
+        _add_kernel(section, kernels[0])
+    else:
+        section.parts = [_kernel(kernel) for kernel in kernels[:MAXIMUM_DETAILS]]
     section.notes += more(kernels, MAXIMUM_DETAILS, "kernels: `replay difference --json` has all")
     for name, alone in (("A", found.only_in_a), ("B", found.only_in_b)):
         if alone:
@@ -30,6 +33,11 @@ def levels_section(found: CodeDifference) -> Section:
 
 def _kernel(kernel: KernelLevels) -> Section:
     part = Section(f"{shown(kernel.kernel)}: {text.verdict_of(kernel)}")
+    _add_kernel(part, kernel)
+    return part
+
+
+def _add_kernel(part: Section, kernel: KernelLevels) -> None:
     rows: list[list[object]] = [[shown(item.level), text.summary(item)] for item in kernel.levels]
     part.tables.append(("", Table(["level", ""], rows)))
     for item in kernel.levels:
@@ -41,7 +49,6 @@ def _kernel(kernel: KernelLevels) -> Section:
             detail = Section(f"{shown(item.level)}: {text.summary(item)}", is_folded=True)
             detail.listings.append(_listing(item))
             part.details.append(detail)
-    return part
 
 
 def _listing(item: LevelDifference) -> Listing:

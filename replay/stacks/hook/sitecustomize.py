@@ -22,10 +22,9 @@ class _After:
     def find_spec(self, name: str, path: object = None, target: object = None) -> object:
         if name != self._name:
             return None
-        # Who asks may only want to know whether it is there: this stays until the module is executed
-        others = (finder for finder in list(sys.meta_path) if finder is not self)  # type: ignore[comparison-overlap]
-        found = (finder.find_spec(name, path, target) for finder in others)  # type: ignore[arg-type]
-        specification = next((one for one in found if one is not None), None)
+        # Not `importlib.util.find_spec`, which would ask here again. Programs look without importing, so this stays.
+        others = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)  # type: ignore[arg-type, comparison-overlap]
+        specification = next((found for found in others if found is not None), None)
         if specification is not None and specification.loader is not None:
             execute = specification.loader.exec_module
 

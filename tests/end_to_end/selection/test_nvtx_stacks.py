@@ -114,6 +114,29 @@ def test_launches_have_the_ranges_of_their_thread(replay, write):
     assert replay("run", "x.rsnap", "--quick").returncode == 0
 
 
+def test_list_sums_launches_up_by_their_ranges(replay, write):
+    words = ("capture", "--list", "--driver", "emulator", "--nvtx-stacks")
+    (process,) = json.loads(replay(*words, "--json", "--", *write(RANGES)).stdout.splitlines()[-1])[
+        "processes"
+    ]
+    names = [[frame["function"] for frame in frames] for frames in process["origins"]]
+    found = {
+        tuple(names[row["origin"]] if row["origin"] is not None else ()): (row["launches"], row["first"])
+        for row in process["rows"]
+    }
+    assert found == {
+        (): (3, 1),
+        ("step", "epoch"): (1, 2),
+        ("step", "step", "epoch"): (1, 3),
+        ("epoch",): (1, 4),
+        ("other",): (1, 6),
+        ("two",): (1, 7),
+    }
+    text = replay(*words, "--nvtx", "step@training", "--", *write(RANGES)).stdout
+    assert "2 launches of 1 kernel" in text
+    assert "replay capture --nvtx step@training --kernel '^mark$' --launch 2 --nvtx-stacks" in text
+
+
 def test_ranges_are_shown_where_frames_are(replay, write):
     words = ("--kernel", "^mark$", "--launch", "2", "--nvtx-stacks", "--python-stacks")
     (replay.folder / "nightly").mkdir()

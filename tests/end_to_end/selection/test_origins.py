@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 import textwrap
 
 import pytest
+
+from replay.errors import ExitCode
 
 # Writes a number in each launch. `# 1` and its like mark the lines that tests name.
 PROGRAM = """
@@ -118,6 +121,31 @@ def test_source_takes_the_right_one_of_a_thousand_launches(replay, write):
     assert [frame["file"] for frame in frames if frame["line"] == marks["wanted"]] == ["launching.py"]
     assert "Layer.forward" in replay("info", "x.rsnap").stdout
     assert replay("run", "x.rsnap", "--quick").returncode == 0
+
+
+def test_list_tells_places_apart_and_its_command_takes_the_right_launch(replay, write):
+    command, marks = write(THOUSAND)
+    words = ("capture", "--list", "--driver", "emulator", "--json")
+    document = json.loads(replay(*words, "--python-stacks", "--", *command).stdout.splitlines()[-1])
+    (process,) = document["processes"]
+    assert [row["launches"] for row in process["rows"]] == [999, 1]
+    row = process["rows"][1]
+    places = [(frame["file"], frame["line"]) for frame in process["origins"][row["origin"]]]
+    assert ("launching.py", marks["wanted"]) in places
+    given = shlex.split(row["command"])
+    end = given.index("--")
+    replay(*given[1:end], "-o", "x.rsnap", *given[end:])
+    [(value, frames)] = launches(replay)
+    assert value == 729
+    assert [(frame["file"], frame["line"]) for frame in frames] == places
+
+    source = f"launching.py:{marks['wanted']}"
+    done = replay("capture", "--list", "--driver", "emulator", "--source", source, "--", *command)
+    assert done.stdout.startswith("1 launch of 1 kernel\n")
+    assert f"{source} (Layer.forward)" in " ".join(done.stdout.split())
+    assert f"--source {source} --launch 1" in done.stdout
+    done = replay(*words, "--source", "launching.py:1", "--", *command, status=ExitCode.COULD_NOT)
+    assert "no launch matched --source launching.py:1" in done.stderr
 
 
 def test_results_say_where_a_kernel_came_from_and_owners_are_chosen_by_it(replay, write):

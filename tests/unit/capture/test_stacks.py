@@ -59,17 +59,25 @@ def test_the_users_own_sitecustomize_runs_and_finds_its_path(tmp_path):
     assert printed.splitlines() == [str(tmp_path), f"{tmp_path}/sitecustomize.py /added"]
 
 
-def test_who_asks_for_a_module_does_not_use_up_what_is_done_after_it(tmp_path):
-    (tmp_path / "cuda").mkdir()
-    (tmp_path / "cuda" / "pathfinder.py").write_text("def load_nvidia_dynamic_lib(name):\n    return name\n")
+def test_a_module_is_seen_to_be_imported_after_others_have_looked_for_it(tmp_path):
+    (tmp_path / "torch.py").write_text("print('torch runs')\n")
     script = """
 import importlib.util, sys
-finders = len(sys.meta_path)
-assert importlib.util.find_spec("cuda.pathfinder") and importlib.util.find_spec("cuda.pathfinder")
-from cuda import pathfinder
-print(pathfinder.load_nvidia_dynamic_lib.__module__, finders - len(sys.meta_path))
+print([importlib.util.find_spec("torch").name for _ in range(2)])
+import torch
+print(any(type(finder).__name__ == "_After" and finder._name == "torch" for finder in sys.meta_path))
 """
-    assert run_python(script, tmp_path).split() == ["sitecustomize", "1"]
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={
+            **os.environ, "PYTHONPATH": os.pathsep.join(map(str, [HERE / "hook", tmp_path])),
+            "REPLAY_HOOK_TORCH_RANGES": "torch.module",
+        },
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["['torch', 'torch']", "torch runs", "False"]
+    assert "of PyTorch are not known" in done.stderr, "the hook ran, and this is no PyTorch"
 
 
 def test_only_nvjitlink_is_hidden_from_the_loader_of_cuda_libraries():

@@ -56,6 +56,15 @@ def test_another_operand_is_a_difference_although_the_line_looks_alike():
     ]
 
 
+def test_of_lines_that_look_alike_the_one_with_the_same_register_stays():
+    name = re.compile(r"%r\d+")
+    b = ["mov %r1, 32;", "add %r2, %r1, %r1;", "mul %r3, %r1, %r1;"]
+    a = ["mov %r0, 32;", *b]  # B left out the first of two moves
+    found = difference("PTX", *([CodeLine.of(line, name) for line in side] for side in (a, b)))
+    assert (found.removed, found.added) == (1, 0)
+    assert [line for line in found.lines if line[0] in "+-"] == ["- mov %r0, 32;"]
+
+
 def test_an_instruction_that_was_put_in_is_written_with_the_registers_of_a():
     changed = renumbered(SOURCE).replace(b"add.f32", b"mul.f32 %f11, %f9, %f9;\n\tadd.f32")
     found = difference("PTX", ptx_lines(SOURCE, "vector_add"), ptx_lines(changed, "vector_add"))

@@ -8,7 +8,8 @@ import struct
 import pytest
 
 from replay.api.vocabulary import NoteCode
-from replay.pack import pack
+from replay.errors import FileError
+from replay.pack import Written, pack
 from replay.pack.hits import find_hits
 
 from ..helpers.raw_writer import RawWriter
@@ -94,3 +95,20 @@ def test_names_have_the_rank_and_the_time_of_each_hit(tmp_path):
     names = sorted(path.name for path in tmp_path.glob("*.rsnap"))
     assert len(names) == 4
     assert all(re.fullmatch(r"x\.rank[01]\.\d{8}T\d{6}Z(-2)?\.rsnap", name) for name in names)
+
+
+def test_a_hit_whose_snapshot_could_not_be_written_is_written_the_next_time(tmp_path):
+    written = RawWriter(tmp_path / "x.rcap")
+    written.start()
+    for _ in range(2):
+        window(written, "nan launch 1 of scale: a NaN")
+    written.close()
+    (tmp_path / "x.rcap" / "launcher.json").write_text(
+        '{"when": ["nan"], "max_snapshots": 2, "command": ["app"]}'
+    )
+    earlier = Written()
+    with pytest.raises(FileError):
+        pack(tmp_path / "x.rcap", tmp_path / "no folder" / "x.rsnap", written=earlier)
+    made = pack(tmp_path / "x.rcap", tmp_path / "x.rsnap", written=earlier).snapshots
+    assert len(made) == 2
+    assert pack(tmp_path / "x.rcap", tmp_path / "x.rsnap", written=earlier).snapshots == []

@@ -8,6 +8,10 @@ from hypothesis import strategies as st
 
 from replay.capture.launches import FILE_BYTES, HEADER, ROW, read_launches
 from replay.errors import FormatError
+from replay.pack.origins import KeptOrigins
+from replay.pack.survey.stacks import Stacks
+from replay.pack.texts import Texts
+from replay.snapshot.schema import Frame
 
 NAMES_OFFSET = 64 + 4 * 128
 
@@ -18,8 +22,8 @@ def list_bytes(rows, names=b"first\0second\0", capacity=4, names_offset=NAMES_OF
     return (header + body + names).ljust(4096, b"\0")
 
 
-def row(launches=3, timed=2, total=20, shortest=9, longest=11, first=1, name=0, block=32, whole=1):
-    return (launches, timed, total, shortest, longest, first, 1, 1, 1, block, 1, 1, 0, name, 1, whole)
+def row(launches=3, timed=2, total=20, shortest=9, longest=11, first=1, name=0, block=32, stack=0, whole=1):
+    return (launches, timed, total, shortest, longest, first, 1, 1, 1, block, 1, 1, 0, name, 1, stack, whole)
 
 
 def test_layout_is_the_interposers():
@@ -38,6 +42,20 @@ def test_equal_names_of_two_modules_are_one_row():
     found = read_launches(list_bytes([row(first=4), row(launches=1, timed=1, total=40, longest=40)]))
     (item,) = found.rows
     assert (item.launches, item.timed, item.mean_ns, item.first, item.longest_ns) == (4, 3, 20.0, 1, 40)
+
+
+def test_rows_of_different_places_stay_apart_and_those_of_one_are_one_row():
+    here, there = Frame("a.py", 1, "f"), Frame("b.py", 2, "g")
+    known = Stacks({1: here, 2: there}, {1: (1,), 2: (2,), 3: (1,)})  # the first place in two stacks
+    rows = [row(stack=1), row(stack=2, total=90), row(stack=3), row(stack=9)]
+    found = read_launches(list_bytes(rows), KeptOrigins(known, Texts(keep=True)))
+    assert [(item.origin, item.launches) for item in found.rows] == [((there,), 3), ((here,), 6), ((), 3)]
+    assert [(item.origin, item.launches, item.total_ns) for item in found.places] == [
+        ((there,), 3, 135.0),
+        ((here,), 6, 60.0),
+        ((), 3, 30.0),
+    ]
+    assert len(read_launches(list_bytes(rows)).rows) == 1
 
 
 def test_row_that_was_being_written_is_not_read():
