@@ -34,7 +34,7 @@ def write_steps(folder: Path, caused: Sequence[Caused], cases: Mapping[str, Flee
     lines = []
     for item in caused:
         case = cases[item.unit]
-        name = item.unit.replace("/", "_").replace("#", ".")
+        name = _file_name(item.unit)
         kept, issue = folder / f"{name}.bisection.json", folder / f"{name}.md"
         require_file(kept)
         require_file(issue)
@@ -42,3 +42,13 @@ def write_steps(folder: Path, caused: Sequence[Caused], cases: Mapping[str, Flee
         write_whole(issue, issue_text(case, item.found, str(kept)).encode(), SHARED)
         lines += ["", render_step(case, item.found, Screen.of_stdout()), f"  issue text: {issue}"]
     return lines
+
+
+def _file_name(unit: str) -> str:
+    """One that a fleet's place of results takes; another for each unit."""
+    import hashlib
+    import re
+
+    name = unit.replace("/", "_").replace("#", ".")
+    plain = re.sub(r"[^A-Za-z0-9._-]|^[^A-Za-z0-9_-]", "_", name)[:120]
+    return name if name == plain else f"{plain}-{hashlib.sha256(unit.encode()).hexdigest()[:8]}"

@@ -18,6 +18,7 @@ from replay.compare.rounds import Observation
 from replay.compare.verdict import MINIMUM_EFFECT
 from replay.errors import ReplayError
 from replay.fleet.night import Who
+from replay.fleet.sharing.layout import MAXIMUM_BYTES
 from replay.fleet.sharing.place import Place
 from replay.history.spread import occasions, spread_of
 from replay.reading import read_file
@@ -25,7 +26,6 @@ from replay.results.fleet import FleetDevice
 from replay.text import now_utc, percent
 from replay.timing.statistics import quantile
 
-MAXIMUM_BYTES = 256 << 20
 _LATEST = 30  # occasions that tell the level of a device
 
 
@@ -124,7 +124,7 @@ def _times(path: Path, identity: str) -> Iterator[tuple[str, float] | None]:
     """Of this canary, "" for any, in a file that a stopped machine may have left with half a line. None: a new history
     begins."""
     try:
-        lines = read_file(path, MAXIMUM_BYTES, follow_links=False).splitlines()
+        lines = read_file(path, MAXIMUM_BYTES["canaries"], follow_links=False).splitlines()
     except ReplayError:
         return
     for line in lines:

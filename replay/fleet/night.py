@@ -33,6 +33,7 @@ from replay.compare.verdict import Verdict
 from replay.errors import FileError, FormatError, ReplayError, UsageError, VersionError
 from replay.fleet.matrix import Matrix, read_matrix
 from replay.fleet.sharing.claims import Claims
+from replay.fleet.sharing.layout import CHANGING, KEPT, MATRIX, MAXIMUM_BYTES, MAXIMUM_OTHER_BYTES, PLAN
 from replay.fleet.sharing.place import Place
 from replay.harmless import harmless, is_plain
 from replay.reading import parse_json, read_file
@@ -51,9 +52,7 @@ from replay.results.store import result_data
 from replay.snapshot.schema import from_wire, to_wire
 from replay.text import now_utc
 
-MAXIMUM_PLAN_BYTES = 1 << 30
-MAXIMUM_UNIT_BYTES = 16 << 20
-FOLDERS = ("units", "results", "attempts", "again", "devices", "excluded", "drained", "canaries")
+FOLDERS = (*KEPT, *CHANGING)
 AGAIN = ".again"
 CLOCK_OFF_S = 60.0  # a slow file server is no wrong clock
 WORTH_CONFIRMING = frozenset({Verdict.SLOWER.value, Verdict.FASTER.value, Verdict.WRONG.value})
@@ -92,7 +91,7 @@ class Night:
     def __init__(self, folder: Path, place: Place | None = None) -> None:
         self.folder = folder
         self.place = Place(folder.parent) if place is None else place
-        if not (folder / "plan.json").is_file():
+        if not (folder / PLAN).is_file():
             raise UsageError("is no night of a fleet", where=folder, next="`replay fleet run` begins one")
         # What a link leads to would be written into, and `retry` removes all that is in some of them
         if link := next((folder / name for name in FOLDERS if (folder / name).is_symlink()), None):
@@ -101,8 +100,8 @@ class Night:
     @cached_property
     def plan(self) -> FleetPlan:
         """What is to be done."""
-        path = self.folder / "plan.json"
-        plan = _read(path, FleetPlan, PLAN_FORMAT, MAXIMUM_PLAN_BYTES)
+        path = self.folder / PLAN
+        plan = _read(path, FleetPlan, PLAN_FORMAT, MAXIMUM_BYTES[PLAN])
         seen: set[str] = set()
         for unit in plan.units:  # names of files are made of them
             if not _UNIT_ID.fullmatch(unit.id):
@@ -115,7 +114,7 @@ class Night:
     @cached_property
     def matrix(self) -> Matrix:
         """As it was when the night began."""
-        return read_matrix(self.folder / "matrix.toml")
+        return read_matrix(self.folder / MATRIX)
 
     def claims(self) -> Claims:
         """The locks of its units: twice the place in the plan, and one more where it is done again."""
@@ -155,7 +154,7 @@ class Night:
     def measured(self, unit: str, again: bool = False) -> FleetMeasured:
         """Raises FileError, FormatError, VersionError."""
         path = self.path_of(unit, again)
-        found = _read(path, FleetMeasured, UNIT_FORMAT, MAXIMUM_UNIT_BYTES)
+        found = _read(path, FleetMeasured, UNIT_FORMAT, MAXIMUM_OTHER_BYTES)
         row = found.row
         ratios = (row.ratio, row.low, row.high, found.canary_ratio)
         times = (row.a.time_ns, row.b.time_ns, *(time for one in row.rounds for time in (one.a_ns, one.b_ns)))
@@ -172,7 +171,7 @@ class Night:
         found: list[FleetAttempt] = []
         while (path := self._attempt(unit, again, len(found) + 1)).exists():
             try:
-                found.append(_read(path, FleetAttempt, "", MAXIMUM_UNIT_BYTES))
+                found.append(_read(path, FleetAttempt, "", MAXIMUM_OTHER_BYTES))
             except ReplayError:  # of a disk that was full
                 found.append(FleetAttempt(unit, "", "", ""))
         return found
@@ -234,7 +233,7 @@ class Night:
         for name in _names(self.folder / "again"):
             if not self.path_of(name.removesuffix(".json"), True).exists():
                 try:
-                    yield _read(self.folder / "again" / name, FleetAttempt, "", MAXIMUM_UNIT_BYTES)
+                    yield _read(self.folder / "again" / name, FleetAttempt, "", MAXIMUM_OTHER_BYTES)
                 except ReplayError:
                     continue
 
@@ -268,7 +267,7 @@ class Night:
         """The devices and nodes that another night has left out. Raises FileError."""
         for folder in ("excluded", "drained"):
             for name in _names(other.folder / folder):
-                data = read_file(other.folder / folder / name, MAXIMUM_UNIT_BYTES, follow_links=False)
+                data = read_file(other.folder / folder / name, MAXIMUM_OTHER_BYTES, follow_links=False)
                 self.place.write(self.folder / folder / name, data)
 
     def caused(self, unit: str, text: str) -> None:
@@ -287,7 +286,7 @@ class Night:
         for name in _names(self.folder / "causes"):
             if _UNIT_FILE.fullmatch(name):
                 try:
-                    cause = _read(self.folder / "causes" / name, FleetCause, "", MAXIMUM_UNIT_BYTES)
+                    cause = _read(self.folder / "causes" / name, FleetCause, "", MAXIMUM_OTHER_BYTES)
                 except ReplayError:
                     continue
                 found[cause.unit] = cause.text
@@ -299,7 +298,7 @@ class Night:
         for folder in ("devices", "excluded"):
             for name in _names(self.folder / folder):
                 try:
-                    found[name] = _read(self.folder / folder / name, FleetDevice, "", MAXIMUM_UNIT_BYTES)
+                    found[name] = _read(self.folder / folder / name, FleetDevice, "", MAXIMUM_OTHER_BYTES)
                 except ReplayError:
                     continue
         return [found[name] for name in sorted(found)]
@@ -322,7 +321,8 @@ class Night:
 
 
 def begin_night(folder: Path, plan: FleetPlan, matrix: Path, place: Place | None = None) -> Night:
-    """Make the folder of a night. Of two that do so at once, the first one's plan holds. Raises FileError."""
+    """Make the folder of a night. Of two that do so at once, the first one's matrix holds, and of two with the same
+    matrix the first one's plan. Raises FileError; UsageError when the matrix that holds is another."""
     try:
         for name in FOLDERS:
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -330,10 +330,17 @@ def begin_night(folder: Path, plan: FleetPlan, matrix: Path, place: Place | None
     except OSError as error:
         raise FileError.of(error, folder) from None
     place = Place(folder.parent) if place is None else place
-    if not (folder / "plan.json").exists():
-        place.write(folder / "matrix.toml", text)
-        place.create(folder / "plan.json", _data(plan))
+    if not (folder / PLAN).exists():
+        place.create(folder / MATRIX, text)
+        require_matrix(folder, text)
+        place.create(folder / PLAN, _data(plan))
     return Night(folder, place)
+
+
+def require_matrix(folder: Path, text: bytes) -> None:
+    """Raises UsageError when the night has another one."""
+    if read_file(folder / MATRIX, MAXIMUM_OTHER_BYTES) != text:
+        raise UsageError("is a night of another matrix", where=folder, next="name another one with --night")
 
 
 def _names(folder: Path) -> list[str]:

@@ -17,7 +17,7 @@ from replay.check.config import Config
 from replay.compare.sides import SnapshotWindow, windows_at
 from replay.errors import FileError, ReplayError, UsageError
 from replay.fleet.matrix import Matrix, read_matrix
-from replay.fleet.night import Night, begin_night
+from replay.fleet.night import Night, begin_night, require_matrix
 from replay.fleet.sharing.mirror import place_of_night
 from replay.fleet.sharing.place import Place
 from replay.inspection.pieces import require_contents
@@ -55,14 +55,22 @@ def begin(
         place.look_at_plans()
         if name:
             place.look(results / name, now=True)
-        else:
-            name = _goes_on(place, corpus, matrix_file, now) or _new_name(results, now)
-        folder = results / name
+        folder = results / (name or _goes_on(place, corpus, matrix_file, now) or _new_name(results, now))
         if (folder / "plan.json").exists():
             night = Night(folder, place)
             _require_same(night, corpus, matrix_file)
             return night
-        return begin_night(folder, make_plan(corpus, matrix, confirm, now), matrix_file, place)
+        plan = make_plan(corpus, matrix, confirm, now)
+        while True:
+            try:
+                night = begin_night(folder, plan, matrix_file, place)
+                _require_same(night, corpus, matrix_file)
+            except UsageError:  # at a URL another site may have taken the name since
+                if name:
+                    raise
+                folder = results / _new_name(results, now)
+            else:
+                return night
     finally:
         os.close(beginning)
 
@@ -212,10 +220,7 @@ def _require_same(night: Night, corpus: Path, matrix_file: Path) -> None:
             where=night.folder,
             next="name another one with --night",
         )
-    if (night.folder / "matrix.toml").read_bytes() != matrix_file.read_bytes():
-        raise UsageError(
-            "is a night of another matrix", where=night.folder, next="name another one with --night"
-        )
+    require_matrix(night.folder, matrix_file.read_bytes())
 
 
 def _commit(folder: Path, problems: list[FleetProblem]) -> str:

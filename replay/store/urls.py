@@ -7,7 +7,6 @@ worker of a replay is a new program, and gets what it needs in a file.
 from __future__ import annotations
 
 import datetime
-import math
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from replay.privacy import private
 
 # File systems on which a file appears at once and whole; on others it is written under another name first
 _WHOLE_AT_ONCE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "memory"}
+_LATEST_S = float(1 << 33)  # no file system keeps much later ones
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 
 
@@ -111,11 +111,14 @@ class FilesAt:
 
 
 def time_of(entry: Mapping[str, Any]) -> float | None:
-    """When a file of a listing was written, by the clock of its server, if that tells."""
+    """When a file of a listing was written, by the clock of its server, if that tells a time that can be."""
     for key in _TIMES:
         value = entry.get(key)
         if isinstance(value, datetime.datetime):
-            return value.timestamp()
-        if isinstance(value, (int, float)) and math.isfinite(value):
+            try:
+                value = value.timestamp()
+            except (OverflowError, ValueError):
+                continue
+        if isinstance(value, (int, float)) and 0 <= value < _LATEST_S:
             return float(value)
     return None

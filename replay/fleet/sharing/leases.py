@@ -6,7 +6,7 @@ has the number, or none, and that one comes again. No clock of another machine i
 machine saw it unchanged for so long.
 
 A machine that slept for longer than that may go on with what somebody else has begun. What it finds then is thrown
-away, or is the same unit's all the same.
+away, unless it ends first: of two results of a unit the first stays.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Leases:
         path = self._path(number)
         self._mirror.write(path, b".")
         self._mirror.look(self._folder, deep=False, now=True)
+        self._remove_old()
         if self._others(number):
             self._mirror.delete(path)
             return False
@@ -90,8 +91,20 @@ class Leases:
         return any(number == wanted for number, _ in self._fresh())
 
     def _fresh(self) -> Iterator[tuple[int, str]]:
-        """Of others, what was renewed not long ago. A copy of the mirror is as old as the first look that found it so,
-        whatever time it has from elsewhere. One that is very old is removed, so that a look does not find ever more."""
+        """Of others, what was renewed not long ago."""
+        return ((number, holder) for path, number, holder, age_s in self._aged() if age_s <= OLD_AFTER_S)
+
+    def _remove_old(self) -> None:
+        """Just after a look, so that a look does not find ever more: without one a copy is old that its holder
+        renews."""
+        for path, _, _, age_s in self._aged():
+            if age_s > 10 * OLD_AFTER_S:
+                with suppress(FileError):
+                    self._mirror.delete(path)
+
+    def _aged(self) -> Iterator[tuple[Path, int, str, float]]:
+        """Of others: the copy, number, holder, seconds. A copy of the mirror is as old as the first look that found it
+        so, whatever time it has from elsewhere."""
         try:
             copies = list(self._folder.iterdir())
         except FileNotFoundError:
@@ -103,11 +116,7 @@ class Leases:
                 age_s = time.time() - path.stat().st_ctime
             except FileNotFoundError:
                 continue
-            if age_s <= OLD_AFTER_S:
-                yield int(match[1]), match[2]
-            elif age_s > 10 * OLD_AFTER_S:
-                with suppress(FileError):
-                    self._mirror.delete(path)
+            yield path, int(match[1]), match[2], age_s
 
     def _renew(self) -> None:
         size = 1

@@ -22,15 +22,13 @@ from typing import Any
 from replay import settings
 from replay.beside import SHARED
 from replay.errors import FileError, UsageError
+from replay.fleet.sharing.layout import CHANGING, KEPT, LATER, MAXIMUM_BYTES, MAXIMUM_OTHER_BYTES, PLAN
 from replay.fleet.sharing.leases import Leases
 from replay.fleet.sharing.place import Place
 from replay.privacy import private
 from replay.results.store import write_whole
 from replay.store.urls import FilesAt, is_url, time_of
 
-PLAN, MATRIX = "plan.json", "matrix.toml"
-_MAXIMUM_BYTES = {PLAN: 1 << 30, "canaries": 256 << 20, "results": 64 << 20}
-_OTHERS_BYTES = 16 << 20
 _BATCH_BYTES, _BATCH_FILES = 64 << 20, 500
 _MOST_FILES = 20_000_000
 _MOST_LEFT_OUT = 100
@@ -39,11 +37,10 @@ _LOOKS_EVERY_S, _LOOKS_TIMES = 2.0, 10.0
 _CLOCK_STEP_S = 0.05  # times of files are behind the clock by less
 _NEXT = "what was stored is kept; when it answers again, run the same command"
 _NIGHT = r"(?:search/[0-9a-f]{16}/\d{1,6}|[A-Za-z0-9][A-Za-z0-9._-]{0,79})"
-_CHANGING = ("attempts", "excluded", "drained", "leases", "devices", "canaries", "causes")
-_KEPT = ("units", "results", "again")
+_CHANGING = CHANGING + LATER
 _FILE = re.compile(
     rf"{_NIGHT}/(?:plan\.json|matrix\.toml)|"
-    rf"(?:causes|{_NIGHT}/({'|'.join(_KEPT + _CHANGING)})(?:/[0-9a-f]{{2}})?)/[A-Za-z0-9_-][A-Za-z0-9._-]{{0,199}}"
+    rf"(?:causes|{_NIGHT}/({'|'.join(KEPT + _CHANGING)})(?:/[0-9a-f]{{2}})?)/[A-Za-z0-9_-][A-Za-z0-9._-]{{0,199}}"
 )
 _SEARCH = re.compile(r"(.+)/(search/[0-9a-f]{16}/\d{1,6})")
 
@@ -137,13 +134,17 @@ class Mirror(Place):
     def append(self, path: Path, line: str) -> None:
         """See `Place`."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        super().append(path, line)
-        self._at.put({self._of(path): path.read_bytes()})
+        with self._one_at_a_time():  # a look may put an older file in its place
+            super().append(path, line)
+            self._at.put({self._of(path): path.read_bytes()})
 
     def share(self, path: Path) -> None:
         """See `Place`."""
-        if _FILE.fullmatch(path.relative_to(self.folder).as_posix()):
+        name = path.relative_to(self.folder).as_posix()
+        if _FILE.fullmatch(name):
             self._at.put({self._of(path): path.read_bytes()})
+        else:
+            self.left_out[name[:200]] = "has no name of a night's file"
 
     def delete(self, path: Path) -> None:
         """See `Place`."""
@@ -198,22 +199,25 @@ class Mirror(Place):
     def _listed(self, folder: Path, deep: bool) -> dict[str, Mapping[str, Any]]:
         """Name below the root -> what the listing says, of files of nights."""
         found = {}
-        begin = f"/{self._at.root.strip('/')}/".replace("//", "/")
+        begin = f"/{self._at.root.strip('/')}".rstrip("/") + "/"
         for entry in self._entries(folder, deep):
             path = "/" + str(entry["name"]).lstrip("/")
             if entry.get("type") != "file" or entry.get("islink") or not path.startswith(begin):
                 continue
             name = path[len(begin) :]
-            if not (match := _FILE.fullmatch(name)) or ".." in PurePosixPath(name).parts:
+            if not _FILE.fullmatch(name) or ".." in PurePosixPath(name).parts:
                 if not PurePosixPath(name).name.startswith(".") and len(self.left_out) < _MOST_LEFT_OUT:
                     self.left_out[name[:200]] = "is no file of a night"
                 continue
-            most = _MAXIMUM_BYTES.get(match[1] or name.rpartition("/")[2], _OTHERS_BYTES)
-            if int(entry.get("size") or 0) > most:
-                self.left_out[name] = f"is larger than {most:,} bytes"
-                continue
-            found[name] = entry
+            if self._is_small(name, int(entry.get("size") or 0)):
+                found[name] = entry
         return found
+
+    def _is_small(self, name: str, size: int) -> bool:
+        most = _most_bytes(name)
+        if size > most:
+            self.left_out[name] = f"is larger than {most:,} bytes"
+        return size <= most
 
     def _fetch(self, there: Mapping[str, Mapping[str, Any]]) -> None:
         """What the copy does not have, the file that says that a night is there last."""
@@ -224,7 +228,8 @@ class Mirror(Place):
             total = 0
             while wanted and len(batch) < _BATCH_FILES and total < _BATCH_BYTES:
                 batch.append(wanted.pop(0))
-                total += int(there[batch[-1]].get("size") or 0)
+                size = there[batch[-1]].get("size")  # None: the listing tells none
+                total += _most_bytes(batch[-1]) if size is None else int(size)
             paths = {str(there[name]["name"]): name for name in batch}
             with self._asking() as files:
                 got = files.cat(list(paths), on_error="return")
@@ -233,17 +238,21 @@ class Mirror(Place):
                     continue
                 if isinstance(data, Exception):
                     raise self._at.error(data)
-                self._fetched(paths[path], bytes(data), time_of(there[paths[path]]))
+                if self._is_small(paths[path], len(data)):  # whatever the listing told
+                    self._fetched(paths[path], bytes(data), time_of(there[paths[path]]))
 
     def _has(self, name: str, entry: Mapping[str, Any]) -> bool:
-        path, at_s = self.folder / name, time_of(entry)
+        path, at_s, size = self.folder / name, time_of(entry), entry.get("size")
+        is_kept = any(part in KEPT for part in path.parts[-3:-1])
         try:
             status = path.stat()
-            if status.st_size != int(entry.get("size") or 0) or at_s is None:
-                return status.st_size == int(entry.get("size") or 0)
+            if size is None:
+                return is_kept
+            if status.st_size != int(size) or at_s is None:
+                return status.st_size == int(size)
             if status.st_mtime == _rounded(at_s):
                 return True
-            if not any(part in _KEPT for part in path.parts[-3:-1]):
+            if not is_kept:
                 return False
             os.utime(path, (_rounded(at_s),) * 2)  # this machine wrote it, by its own clock
         except (FileNotFoundError, NotADirectoryError):
@@ -282,6 +291,11 @@ class Mirror(Place):
                 with suppress(FileNotFoundError):
                     if name not in there and path.stat().st_ctime < since_s - _CLOCK_STEP_S:
                         path.unlink()
+
+
+def _most_bytes(name: str) -> int:
+    match = _FILE.fullmatch(name)
+    return MAXIMUM_BYTES.get((match and match[1]) or name.rpartition("/")[2], MAXIMUM_OTHER_BYTES)
 
 
 def _rounded(at_s: float) -> float:

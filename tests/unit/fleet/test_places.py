@@ -4,6 +4,9 @@ their caches."""
 from __future__ import annotations
 
 import collections
+import datetime
+import functools
+import http.server
 import json
 import os
 import shutil
@@ -13,13 +16,19 @@ import time
 import pytest
 
 from replay.cli import main
+from replay.cli.steps import write_steps
 from replay.errors import ExitCode, FileError, UsageError
+from replay.fleet import planning
 from replay.fleet.night import begin_night
 from replay.fleet.planning import begin, night_at, nights
 from replay.fleet.sharing import leases, mirror
 from replay.fleet.sharing.mirror import Mirror, open_place
 from replay.fleet.verdicts import standing, verdicts
 from replay.fleet.worker import Ending
+from replay.library.steps import Caused
+from replay.results.bisection import FORMAT, Bisection
+from replay.results.fleet import FleetCase
+from replay.store.urls import time_of
 
 from ..helpers.snapshot_factory import vector_add
 from .night_factory import night_of, run, worker
@@ -226,6 +235,122 @@ def test_of_two_that_begin_a_night_the_first_plan_holds(tmp_path, machine):
     one = begun(machine("one"), tmp_path, units=3)
     other = begun(machine("other"), tmp_path, units=5)
     assert len(one.plan.units) == len(other.plan.units) == 3
+
+
+def test_two_sites_that_begin_in_the_same_minute_have_a_night_each(tmp_path, machine, monkeypatch):
+    """One begins while the other still looks at its corpus."""
+    sites = {}
+    for name in ("one", "other"):
+        (tmp_path / f"{name}.toml").write_text(NIGHT + f"# {name}")
+        (tmp_path / f"of-{name}").mkdir()
+        vector_add(1000).write(tmp_path / f"of-{name}" / "x.rsnap")
+        sites[name] = (machine(name), tmp_path / f"of-{name}", tmp_path / f"{name}.toml")
+    plan, nights_begun = planning.make_plan, []
+
+    def make_plan(*of):
+        monkeypatch.setattr(planning, "make_plan", plan)
+        nights_begun.append(begin(*sites["one"]))
+        return plan(*of)
+
+    monkeypatch.setattr(planning, "make_plan", make_plan)
+    nights_begun.append(begin(*sites["other"]))
+    one, other = nights_begun
+    assert one.folder.name != other.folder.name
+    for night, name in ((one, "one"), (other, "other")):
+        night.look(now=True)
+        fresh = night_at(night.address)
+        assert fresh.plan.corpus == str(tmp_path / f"of-{name}")
+        assert (fresh.folder / "matrix.toml").read_text().endswith(f"# {name}")
+
+
+def test_a_night_is_read_from_a_server_of_pages(tmp_path, machine, url):
+    """Its listings tell neither size nor time."""
+    if not url.startswith("file"):
+        pytest.skip("a folder is served")
+    pytest.importorskip("aiohttp")
+    begun(machine("one"), tmp_path, units=2)
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "shared")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = open_place(f"http://127.0.0.1:{server.server_port}/results")
+        (night,), problems = nights(place)
+        night.look(now=True)
+        done = standing(night).done
+        server.shutdown()
+    assert (len(night.plan.units), done, problems) == (2, 0, [])
+
+
+def test_what_is_larger_than_its_listing_tells_is_left_where_it_is(tmp_path, machine, monkeypatch):
+    one = begun(machine("one"), tmp_path, units=1)
+    one.drain("n1")
+    place = machine("other")
+    monkeypatch.setattr(mirror, "MAXIMUM_OTHER_BYTES", 0)
+    monkeypatch.setattr(place, "_entries", lambda folder, deep: [{**entry, "size": None} for entry in
+                        Mirror._entries(place, folder, deep)])  # fmt: skip
+    place.look(place.folder / "night", now=True)
+    assert place.left_out["night/drained/n1._"].startswith("is larger than")
+    assert not (place.folder / "night" / "drained" / "n1._").exists()
+
+
+@pytest.mark.parametrize("at", [1e300, -1e300, datetime.datetime(1, 1, 1), float("nan")])
+def test_a_time_that_cannot_be_is_none(at):
+    assert time_of({"mtime": at}) is None
+
+
+def test_a_lease_is_removed_only_after_a_look(tmp_path, machine, monkeypatch):
+    """A copy grows old when this machine does not look, however often its holder renews it."""
+    monkeypatch.setattr(leases, "OLD_AFTER_S", 0.1)
+    one = begun(machine("one"), tmp_path, units=2)
+    holder = one.claims()
+    assert holder.take(0)
+    other = seen(machine("other"))
+    time.sleep(1.1)
+    one.place.write(holder._path(0), b"..")
+    with other.claims() as claims:
+        assert claims.take(1)
+        assert len(held(one.place, "night/leases/0.")) == 1
+        time.sleep(1.1)
+        assert claims.take(2)
+        assert held(one.place, "night/leases/0.") == [], "of a holder that ended"
+
+
+def test_a_line_that_is_added_during_a_look_stays(tmp_path, machine, monkeypatch):
+    """A look that has fetched the older file, by another worker of the same machine."""
+    one = begun(machine("one"), tmp_path, units=1)
+    path = one.folder / "canaries" / "n1.cpu-0.jsonl"
+    one.place.append(path, "1")
+    os.utime(path, (1, 1))  # so that it is fetched
+    looking = machine("one")
+    keep, adding = looking._fetched, threading.Thread(target=one.place.append, args=(path, "2"))
+
+    def fetched(*of):
+        adding.start()
+        adding.join(0.5)
+        keep(*of)
+
+    monkeypatch.setattr(looking, "_fetched", fetched)
+    looking.look(path.parent, deep=False, now=True)
+    adding.join()
+    one.place.append(path, "3")
+    assert one.place._at.files.cat_file(one.place._of(path)) == b"1\n2\n3\n"
+
+
+def test_causes_of_any_name_reach_the_url(tmp_path, machine):
+    night = begun(machine("one"), tmp_path, units=2)
+    names = ("a b 1.rsnap", "a b@1.rsnap", "x" * 300)
+    cases = {
+        name: FleetCase(name, name, None, "gemm", "cpu", "driver", "SLOWER", ratio=1.04) for name in names
+    }
+    found = Bisection(
+        FORMAT, "1", "2026-11-28T20:00:00+00:00", "x", "image", "slower", [], [], 0, ended="none"
+    )
+    write_steps(night.folder / "causes", [Caused(name, found) for name in names], cases)
+    for path in (night.folder / "causes").iterdir():
+        night.place.share(path)
+    assert len(held(night.place, "night/causes/")) == 6
+    (night.folder / "causes" / "a b").write_text("")
+    night.place.share(night.folder / "causes" / "a b")
+    assert "night/causes/a b" in night.place.left_out
 
 
 def test_a_night_that_was_removed_is_gone_everywhere(tmp_path, machine):
