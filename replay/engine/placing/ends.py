@@ -85,7 +85,8 @@ class Ends:
             else:
                 steps = self.changes.setdefault(born.number, [])
                 steps.append(partial(self._appear, holder, whole))
-                if by_symbol()[born.function].effect == Effect.ALLOC and not staying:
+                allocates = by_symbol()[born.function].effect == Effect.ALLOC
+                if self._begin is not None and allocates and not staying:
                     steps.append(partial(self._unwritten, holder, piece))
             if died is not None and not staying and _ends_at_once(died):
                 self.changes.setdefault(died.number, []).append(partial(self._end, holder, piece))
