@@ -15,10 +15,6 @@ constexpr uint32_t most_vain_wakes = 10000;
 
 } // namespace
 
-uint64_t blocks_per_cluster(const LaunchRequest &request) {
-  return uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z;
-}
-
 Cluster::Cluster() = default;
 Cluster::~Cluster() = default;
 

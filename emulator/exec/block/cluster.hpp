@@ -78,7 +78,4 @@ constexpr uint32_t shared_address_of(uint32_t rank, uint32_t offset) {
 // %ctaid of the first block of a cluster.
 void cluster_position(const LaunchRequest &request, uint64_t cluster, uint32_t (&position)[3]);
 
-// How many blocks a cluster of this launch has.
-uint64_t blocks_per_cluster(const LaunchRequest &request);
-
 } // namespace emulator

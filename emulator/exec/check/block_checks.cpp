@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "exec/block/cluster.hpp"
 #include "exec/check/findings.hpp"
 #include "exec/check/numbers.hpp"
 

@@ -105,6 +105,11 @@ struct LaunchRequest {
   bool notes_each = false; // with takes_notes: of each that is like one before, too
 };
 
+// How many blocks a cluster of this launch has.
+inline uint64_t blocks_per_cluster(const LaunchRequest &request) {
+  return uint64_t{request.cluster.x} * request.cluster.y * request.cluster.z;
+}
+
 enum class LaunchStatus {
   ok,
   illegal_address,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "exec/block/cluster.hpp"
 #include "exec/check/findings.hpp"
 #include "exec/check/stored.hpp"
 
