@@ -16,7 +16,7 @@ from tensor_reference import Codes, Product, Shared, Split, Words
 
 B_START = 1 << 15
 SUFFIX = {"mxf8f6f4": ".block_scale", "mxf4": ".block_scale", "mxf4nvf4": ".block_scale.scale_vec::{0}X"}
-D_COLUMN, A_COLUMN, SCALE_A, SCALE_B, METADATA = 0, 256, 288, 320, 352
+D_COLUMN, A_COLUMN, SCALE_A, SCALE_B, METADATA = 0, 256, 288, 320, 510
 
 
 def opcode(product: Product) -> str:
@@ -90,7 +90,7 @@ def run_product(
         expected[block, lane, D_COLUMN + at] = reference.words(wanted[row, column : column + 1], product.d)[0]
 
     operands = ["[%m0]", "%w0" if left else "[%m0 + 256]", "%w1"]
-    operands += ["[%m1 + 352]"] * product.sparse + ["%m2"]
+    operands += [f"[%m1 + {METADATA}]"] * product.sparse + ["%m2"]
     operands += ["{%m4, %m5, %m6, %m7}"] * bool(mask) + ["[%m1 + 288]", "[%m1 + 320]"] * bool(product.scales)
     instructions = f"""
         add.u32 %m0, %base, {product.first_lane << 16}; mov.u32 %m1, %base;
