@@ -2,9 +2,8 @@
 
 #include "core/settings.hpp"
 #include "entry.hpp"
+#include "exec/interface/hexadecimal.hpp"
 #include "json_lines.hpp"
-
-#include <cstdio>
 
 #include <unistd.h>
 
@@ -62,12 +61,6 @@ std::string place(const Side &side) {
   std::string ptx = "PTX line " + std::to_string(side.ptx_line);
   return (side.file.empty() ? ptx : side.file + ":" + std::to_string(side.line) + " (" + ptx + ")") +
          ", block (" + numbers(side.block) + "), thread (" + numbers(side.thread) + "): " + side.instruction;
-}
-
-std::string hexadecimal(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
 }
 
 void tell_finding(const std::string &kernel, const Finding &found) {

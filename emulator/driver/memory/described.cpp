@@ -3,9 +3,9 @@
 #include "core/error.hpp"
 #include "core/settings.hpp"
 #include "entry/log.hpp"
+#include "exec/interface/hexadecimal.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
 namespace emulator::driver {
@@ -48,17 +48,13 @@ std::string grouped(uint64_t number) {
 }
 
 std::string named(const Stretch &stretch) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(stretch.base));
-  return "the " + grouped(stretch.bytes) + "-byte allocation at " + text;
+  return "the " + grouped(stretch.bytes) + "-byte allocation at " + hexadecimal(stretch.base);
 }
 
 void require_free(bool may_be_freed, uint64_t address) {
   if (may_be_freed)
     return;
   if (settings().checks.memory) {
-    char text[24];
-    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
     auto holder = allocations().find(address);
     auto [base, bytes] = allocations().freed_at(address);
     std::string why =
@@ -68,7 +64,7 @@ void require_free(bool may_be_freed, uint64_t address) {
         : holder ? "not memory that this call frees: " + named({holder->base, holder->bytes})
         : bytes != 0 && base == address ? "freed already: " + named({base, bytes})
                                         : "no allocation begins there";
-    tell("memory: a free of " + std::string(text) + " fails: " + why);
+    tell("memory: a free of " + hexadecimal(address) + " fails: " + why);
   }
   fail(CUDA_ERROR_INVALID_VALUE);
 }

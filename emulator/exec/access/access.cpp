@@ -1,21 +1,15 @@
 #include "exec/access/access.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "exec/access/touched.hpp"
 #include "exec/block/cluster.hpp"
 #include "exec/check/undefined/watch.hpp"
+#include "exec/interface/hexadecimal.hpp"
 
 namespace emulator {
 
 namespace {
-
-std::string hexadecimal(uint64_t value) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
-  return text;
-}
 
 bool inside(uint64_t base, uint64_t end, uint64_t address, uint64_t bytes) {
   return address >= base && address <= end && end - address >= bytes;

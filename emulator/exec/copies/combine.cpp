@@ -82,8 +82,17 @@ void combine_element(Operator op, ptx::Type type, uint64_t to, const void *from)
   case ptx::Type::bf16:
     return combine_halves<bf16>(op, to, from);
   default:
-    return ptx::size_bytes(type) == 8 ? combine_at<uint64_t>(op, to, from)
-                                      : combine_at<uint32_t>(op, to, from);
+    break;
+  }
+  switch (ptx::size_bytes(type)) {
+  case 1:
+    return combine_at<uint8_t>(op, to, from);
+  case 2:
+    return combine_at<uint16_t>(op, to, from);
+  case 8:
+    return combine_at<uint64_t>(op, to, from);
+  default:
+    return combine_at<uint32_t>(op, to, from);
   }
 }
 

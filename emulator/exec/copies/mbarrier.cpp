@@ -1,11 +1,11 @@
 #include "exec/copies/mbarrier.hpp"
 
-#include <cstdio>
 #include <cstring>
 
 #include "exec/access/access.hpp"
 #include "exec/block/cluster.hpp"
 #include "exec/block/pending.hpp"
+#include "exec/interface/hexadecimal.hpp"
 
 namespace emulator::mbarrier {
 
@@ -99,10 +99,8 @@ std::string describe(const Warp &w, uint64_t address) {
   std::memcpy(&bits, reinterpret_cast<const void *>(address), 8);
   State s = unpacked(bits);
   const Block *holder = w.block->cluster->block_at(address, 8);
-  char place[32];
-  std::snprintf(place, sizeof place, "0x%llx",
-                static_cast<unsigned long long>(holder ? address - holder->warps[0].shared_base : address));
-  return std::string("the mbarrier at ") + place + " in shared memory, where " + std::to_string(s.pending) +
+  uint64_t place = holder ? address - holder->warps[0].shared_base : address;
+  return "the mbarrier at " + hexadecimal(place) + " in shared memory, where " + std::to_string(s.pending) +
          " arrivals and " + std::to_string(s.bytes) + " bytes are missing";
 }
 

@@ -2,19 +2,16 @@
 
 #include <algorithm>
 
-#include "ptx/syntax/lexer.hpp"
-
 namespace emulator {
 
 using ptx::Type;
 
 Opcode::Opcode(std::string_view text) {
   size_t dot = text.find('.');
-  mnemonic = ptx::without_blanks_after(text.substr(0, dot));
+  mnemonic = text.substr(0, dot);
   while (dot != std::string_view::npos) {
     size_t next = text.find('.', dot + 1);
-    modifiers.push_back(ptx::without_blanks_after(
-        text.substr(dot + 1, next == std::string_view::npos ? next : next - dot - 1)));
+    modifiers.push_back(text.substr(dot + 1, next == std::string_view::npos ? next : next - dot - 1));
     dot = next;
   }
 }

@@ -38,6 +38,10 @@ template <typename F, typename... I> void between(OperationTable &t, Types<I...>
   (float_to_integer<I, F>(t), ...);
   (enter<ToFloat<false, false>, F, I>(t, ""), ...);
   (enter<ToFloat<false, true>, F, I>(t, ".sat"), ...);
+  if constexpr (std::is_same_v<F, f32>) { // no integer makes a subnormal number
+    (enter<ToFloat<false, false>, F, I>(t, ".ftz"), ...);
+    (enter<ToFloat<false, true>, F, I>(t, ".ftz.sat"), ...);
+  }
 }
 
 template <typename R, typename A> void float_to_float(OperationTable &t) {

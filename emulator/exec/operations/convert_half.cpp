@@ -183,11 +183,11 @@ void add_convert_half(OperationTable &t) {
 #define HALF_TO_INTEGERS(modifiers, half) half_to_integers<half>(t, modifiers, Integers{});
 #define HALF_TO_FLOAT(modifiers, half, ...)                                                                  \
   half_to_float<names(modifiers, ".ftz"), names(modifiers, ".sat"), half>(t, modifiers, Types<__VA_ARGS__>{});
-#define HALF_TO_INTEGRAL(function, half)                                                                     \
-  enter<function<RoundNearest>, half, half>(t, ".rni");                                                      \
-  enter<function<RoundZero>, half, half>(t, ".rzi");                                                         \
-  enter<function<RoundDown>, half, half>(t, ".rmi");                                                         \
-  enter<function<RoundUp>, half, half>(t, ".rpi");
+#define HALF_TO_INTEGRAL(modifiers, function, half)                                                          \
+  enter<function<RoundNearest>, half, half>(t, ".rni" modifiers);                                            \
+  enter<function<RoundZero>, half, half>(t, ".rzi" modifiers);                                               \
+  enter<function<RoundDown>, half, half>(t, ".rmi" modifiers);                                               \
+  enter<function<RoundUp>, half, half>(t, ".rpi" modifiers);
 #include "exec/operations/operations.def"
 }
 

@@ -1,11 +1,11 @@
 #include "exec/textures/textures.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 
 #include "exec/access/access.hpp"
 #include "exec/copies/asynchronous.hpp"
+#include "exec/interface/hexadecimal.hpp"
 
 namespace emulator::textures {
 
@@ -58,11 +58,8 @@ const Object &object_of(Warp &w, const Instruction *i, uint32_t lane,
     return *found->second;
   std::string problem;
   auto object = find(number, problem);
-  if (!object) {
-    char text[24];
-    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(number));
-    illegal(w, i, lane, "illegal handle " + std::string(text) + ": " + problem);
-  }
+  if (!object)
+    illegal(w, i, lane, "illegal handle " + hexadecimal(number) + ": " + problem);
   require_memory(w, i, lane, object->image);
   return *(known[number] = std::move(object));
 }

@@ -21,7 +21,7 @@ bool has_component(std::string_view opcode, std::string_view component) {
 } // namespace
 
 Operand BodyParser::element_of_array(uint32_t symbol) {
-  std::string_view mnemonic = without_blanks_after(opcode_.substr(0, opcode_.find('.')));
+  std::string_view mnemonic = opcode_.substr(0, opcode_.find('.'));
   bool is_access = mnemonic == "ld" || mnemonic == "st" || mnemonic == "ldu";
   if (!is_access && mnemonic != "mov" && mnemonic != "cvta")
     lexer_.fail_here(std::string(mnemonic) + " takes no element of an array");

@@ -1,6 +1,7 @@
 #include "ptx/body/known_names.hpp"
 
 #include <algorithm>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -32,7 +33,35 @@ constexpr OperandCount operand_counts[] = {
     {"redux", 3, 3, "3"},     {"activemask", 1, 1, "1"},
 };
 
+// Names of instructions that have several words; ptxas 13.0 was asked of each.
+constexpr std::string_view long_names =
+    " "
+    "bar.arrive bar.cta.arrive bar.cta.red bar.red bar.warp barrier.arrive barrier.cluster.arrive "
+    "barrier.cluster.wait barrier.cta.arrive barrier.cta.red barrier.red "
+    "clusterlaunchcontrol.query_cancel clusterlaunchcontrol.try_cancel.async cp.async.bulk.commit_group "
+    "cp.async.bulk.prefetch.tensor cp.async.bulk.tensor cp.async.bulk.wait_group cp.async.commit_group "
+    "cp.async.mbarrier.arrive cp.async.wait_all cp.async.wait_group cp.reduce.async.bulk.tensor "
+    "createpolicy.cvt createpolicy.fractional createpolicy.range cvt.pack cvta.to div.full dp2a.hi "
+    "dp2a.lo fence.proxy mad.hi mad.lo mad24.hi mad24.lo madc.hi madc.lo mbarrier.arrive.expect_tx "
+    "mbarrier.arrive_drop.expect_tx mbarrier.complete_tx mbarrier.expect_tx mbarrier.init "
+    "mbarrier.inval mbarrier.pending_count mbarrier.test_wait.parity mbarrier.try_wait.parity "
+    "membar.proxy mul.hi mul.lo mul.wide mul24.hi mul24.lo multimem.ld_reduce multimem.red multimem.st "
+    "pmevent.mask red.async setmaxnreg.dec setmaxnreg.inc shf.l shf.r st.async st.bulk tcgen05.alloc "
+    "tcgen05.commit tcgen05.cp tcgen05.dealloc tcgen05.fence::after_thread_sync "
+    "tcgen05.fence::before_thread_sync tcgen05.ld.red tcgen05.mma.ws tcgen05.relinquish_alloc_permit "
+    "tcgen05.shift tcgen05.st tcgen05.wait::ld tcgen05.wait::st tensormap.cp_fenceproxy "
+    "tensormap.replace wgmma.commit_group wgmma.fence wgmma.mma_async wgmma.wait_group wmma.load.a "
+    "wmma.load.b wmma.load.c wmma.mma wmma.store.d ";
+
 } // namespace
+
+bool is_in_name(std::string_view words) {
+  const std::string wanted = " " + std::string(words);
+  for (size_t at = 0; (at = long_names.find(wanted, at)) != std::string_view::npos; at += wanted.size())
+    if (std::string_view(" .:").find(long_names[at + wanted.size()]) != std::string_view::npos)
+      return true;
+  return false;
+}
 
 const OperandCount *find_operand_count(std::string_view opcode) {
   static const auto *table = [] {

@@ -80,10 +80,10 @@ void BodyParser::statement() {
   instruction.source = location_;
   lexer_.peek();
   instruction.source.ptx_line = lexer_.line();
-  std::string_view opcode = lexer_.opcode();
+  size_t opcode_position = lexer_.position();
+  std::string_view opcode = lexer_.opcode(body_.joined, is_in_name);
   if (opcode.empty())
     lexer_.fail("expected an instruction");
-  size_t opcode_position = lexer_.position() - opcode.size();
   if (instruction.guard < 0 && lexer_.accept(':')) {
     label(opcode, opcode_position);
     return;
@@ -91,7 +91,7 @@ void BodyParser::statement() {
   instruction.opcode = opcode_ = opcode;
   instruction.used_bytes = std::exchange(used_bytes_, UINT32_MAX);
   size_t first = pending_.size();
-  std::string_view mnemonic = without_blanks_after(opcode.substr(0, opcode.find('.')));
+  std::string_view mnemonic = opcode.substr(0, opcode.find('.'));
   if (mnemonic == "ret")
     return_registers();
   const OperandCount *expected = find_operand_count(opcode);

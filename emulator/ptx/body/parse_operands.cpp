@@ -182,7 +182,7 @@ Operand BodyParser::named(std::string_view name) {
       lexer_.fail("the register '" + std::string(name) + "' is not declared");
     std::string_view component = lexer_.component();
     if (!component.empty())
-      name = std::string_view(name.data(), name.size() + 2);
+      name = body_.joined.emplace_back(name).append(".").append(component);
     result.kind = Operand::Kind::special;
     result.index = static_cast<uint32_t>(body_.names.size());
     body_.names.push_back(name);

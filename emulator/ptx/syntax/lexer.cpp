@@ -51,7 +51,7 @@ void Lexer::skip_space() {
     if (c == '\n') {
       ++line_;
       ++position_;
-    } else if (c == ' ' || c == '\t' || c == '\r' || c == '\0') {
+    } else if (c == ' ' || c == '\t' || c == '\r' || c == '\f' || c == '\0') {
       ++position_;
     } else if (c == '/' && peek_after(1) == '/') {
       size_t end = text_.find('\n', position_);
@@ -114,36 +114,41 @@ std::string_view Lexer::directive() {
   return text_.substr(begin, position_ - begin);
 }
 
-std::string_view Lexer::opcode() {
-  bool is_opcode = begins_name(peek());
-  token_ = position_;
-  if (!is_opcode)
+// As ptxas 13.0 does it: white space and comments may be in front of a dot that ends the instruction's name
+// or follows it, and neither after a dot nor around "::".
+std::string_view Lexer::opcode(std::deque<std::string> &joined, bool (*is_in_name)(std::string_view)) {
+  if (name().empty())
     return {};
-  size_t begin = position_;
-  while (position_ < text_.size()) {
-    char c = text_[position_];
-    if (!continues_name(c) && c != '.' && !(c == ':' && peek_after(1) == ':') &&
-        !(c == ':' && text_[position_ - 1] == ':')) {
-      // ptxas takes "xor .b32", which CUTLASS has.
-      size_t blanks = 0;
-      while (peek_after(blanks) != '\0' && std::strchr(" \t\r\n", peek_after(blanks)))
-        ++blanks;
-      if (blanks == 0 || peek_after(blanks) != '.' || !begins_name(peek_after(blanks + 1)))
-        break;
-      for (; blanks != 0; --blanks)
-        line_ += text_[position_++] == '\n';
+  std::string parts; // all but the last, where something lies between them
+  size_t begin = token_;
+  for (;;) {
+    while (position_ < text_.size() && (continues_name(text_[position_]) || text_[position_] == '.' ||
+                                        (text_[position_] == ':' && peek_after(1) == ':') ||
+                                        (text_[position_] == ':' && text_[position_ - 1] == ':')))
+      ++position_;
+    const Lexer after_part = *this;
+    if (peek() != '.' || !continues_name(peek_after(1))) {
+      go_to(after_part);
+      std::string_view last = text_.substr(begin, position_ - begin);
+      return parts.empty() ? last : std::string_view(joined.emplace_back(parts.append(last)));
     }
-    ++position_;
+    parts.append(text_.substr(begin, after_part.position_ - begin));
+    begin = position_;
+    do
+      ++position_;
+    while (position_ < text_.size() && continues_name(text_[position_]));
+    if (std::string name = parts + std::string(text_.substr(begin, position_ - begin)); is_in_name(name))
+      fail_at(begin, "'" + name + "' must be written in one piece");
   }
-  return text_.substr(begin, position_ - begin);
 }
 
 std::string_view Lexer::component() {
-  if (position_ + 1 >= text_.size() || text_[position_] != '.' || continues_name(peek_after(2)))
+  const Lexer before = *this;
+  if (peek() != '.' || position_ + 1 >= text_.size() || !std::strchr("xyzwrgba", text_[position_ + 1]) ||
+      continues_name(peek_after(2))) {
+    go_to(before);
     return {};
-  char c = text_[position_ + 1];
-  if (!std::strchr("xyzwrgba", c))
-    return {};
+  }
   position_ += 2;
   return text_.substr(position_ - 1, 1);
 }

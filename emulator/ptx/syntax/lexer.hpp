@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 
@@ -19,11 +20,6 @@ struct Number {
 // Locale-free, and without the undefined cases of <cctype>.
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-// A part of an opcode, which may end in blanks.
-inline std::string_view without_blanks_after(std::string_view part) {
-  return part.substr(0, part.find_last_not_of(" \t\r\n") + 1);
-}
 
 class Lexer {
 public:
@@ -52,9 +48,10 @@ public:
   std::string_view name();
   // A name that begins with a dot and may hold more of them, as ".visible" or ".b8": the part after the dot.
   std::string_view directive();
-  // An opcode with all its suffixes, each of which may follow blanks.
-  std::string_view opcode();
-  // ".x" directly after the last name, or empty.
+  // An opcode with all its suffixes. `joined` keeps it where white space or comments lie in front of some.
+  // `is_in_name`: whether these words are of the instruction's name, inside which there is neither.
+  std::string_view opcode(std::deque<std::string> &joined, bool (*is_in_name)(std::string_view));
+  // ".x" after the last name, or empty.
   std::string_view component();
   bool at_number();
   // Without a sign: see expression.hpp.

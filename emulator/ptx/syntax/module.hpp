@@ -101,7 +101,7 @@ struct SourceLine {
 };
 
 struct Instruction {
-  std::string_view opcode; // as written: "ld.global.nc.f32"
+  std::string_view opcode; // "ld.global.nc.f32", without white space and comments inside
   int32_t guard = -1;      // register, -1 when unconditional
   bool guard_negated = false;
   uint32_t first_operand = 0;
@@ -123,6 +123,7 @@ struct Body {
   std::vector<Operand> operands; // elements of vectors come in a row
   std::vector<Symbol> symbols;
   std::vector<std::string_view> names; // of special registers
+  std::deque<std::string> joined;      // names and opcodes that the text does not have in one piece
   std::vector<LabelReference> labels;
   std::vector<std::vector<uint32_t>> tables; // .branchtargets: label references
   std::deque<Variable> variables;            // .local, .shared, .param, .global inside the body

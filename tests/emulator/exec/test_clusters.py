@@ -159,6 +159,30 @@ def test_asynchronous_stores_into_a_neighbour_complete_its_mbarrier(cuda: driver
     assert cuda.words(out, 64) == [(10 + 1 - b) * 1000 + t for b in range(2) for t in range(32)]
 
 
+def test_asynchronous_stores_into_global_memory_write_as_many_bytes_as_their_type_has(
+    cuda: driver_api.Driver,
+) -> None:
+    ptx = module(
+        """
+        mul.wide.u32 %rd6, %t, 16;
+        add.u64 %rd7, %rd0, %rd6;
+        add.u32 %r1, %t, 0x11223300;
+        cvt.u16.u32 %h1, %r1;
+        cvt.u64.u32 %rd8, %r1;
+        st.async.mmio.release.sys.global.b16 [%rd7+2], %h1;
+        st.async.release.gpu.u32 [%rd7+4], %r1;
+        st.async.mmio.release.sys.b64 [%rd7+8], %rd8;
+        red.async.mmio.release.sys.global.add.u32 [%rd7+12], 7;
+        """,
+        parameters=1,
+    )
+    out = words(cuda, [0xFFFFFFFF] * 128)
+    assert run(cuda, ptx, [out]) == 0
+    assert cuda.words(out, 128) == [
+        word for t in range(32) for word in (0x3300FFFF | t << 16, 0x11223300 + t, 0x11223300 + t, 7)
+    ]
+
+
 def test_a_block_that_leaves_its_cluster_waiting_is_a_deadlock_unless_it_exits(fresh: Fresh) -> None:
     ptx = module(
         """

@@ -463,7 +463,7 @@ REFUSED = [opcode for opcodes in instructions().REFUSED.values() for opcode in o
 
 def test_what_the_page_calls_refused_fails_the_launch_by_name(fresh: Fresh) -> None:
     # Those that the parser knows are given as many operands as they take.
-    counts = {"fma": 4}
+    counts = {"fma": 4, "rcp": 2}
     kernels = []
     for number, opcode in enumerate(REFUSED):
         operands = ", ".join(f"%r{n}" for n in range(counts.get(opcode.split(".")[0], 3)))

@@ -205,9 +205,10 @@ def conversion_cases() -> None:
                 case(f"cvt.{mode}.ftz.sat.{integer}.f32", integer, [kind], flushed_to)
         for mode in ("rn", "rz", "rm", "rp"):
             of = lambda a, f=form, m=mode, i=integer: exact.rounded(exact.Fraction(as_value(a, i)), f, m)  # noqa: E731
-            case(f"cvt.{mode}.{kind}.{integer}", kind, [integer], of)
-            if mode == "rn":
-                case(f"cvt.rn.sat.{kind}.{integer}", kind, [integer], saturating(of, form))
+            for flush in ("", ".ftz") if form is F32 else ("",):
+                case(f"cvt.{mode}{flush}.{kind}.{integer}", kind, [integer], of)
+                if mode == "rn":
+                    case(f"cvt.rn{flush}.sat.{kind}.{integer}", kind, [integer], saturating(of, form))
     for mode in ("rn", "rz", "rm", "rp"):
         case(f"cvt.{mode}.f32.f64", "f32", ["f64"], lambda a, m=mode: exact.convert(a, F64, F32, m))
     for to, target in (("f32", F32), ("f64", F64)):

@@ -222,9 +222,9 @@ def half_conversion_cases() -> None:
                 if form is F16 and source != "bf16":
                     case(f"cvt.{mode}.sat.{kind}.{source}", kind, [source], saturating(down, form))
             down = lambda a, f=form, m=mode: exact.convert(a, F32, f, m)  # noqa: E731
+            sources_flushed = flushing_sources(down, F32)
+            case(f"cvt.{mode}.ftz.{kind}.f32", kind, ["f32"], sources_flushed)
             if form is F16:
-                sources_flushed = flushing_sources(down, F32)
-                case(f"cvt.{mode}.ftz.f16.f32", "f16", ["f32"], sources_flushed)
                 case(f"cvt.{mode}.ftz.sat.f16.f32", "f16", ["f32"], saturating(sources_flushed, form))
             if mode in ("rn", "rz"):
                 from_f32(kind, form, mode, down)
@@ -232,7 +232,10 @@ def half_conversion_cases() -> None:
         if form is F16:
             case("cvt.sat.f16.f16", kind, [kind], saturating(lambda a: a, form))
         for mode in ("rni", "rzi", "rmi", "rpi"):
-            case(f"cvt.{mode}.{kind}.{kind}", kind, [kind], lambda a, f=form, m=mode: integral(a, f, m))
+            to_integral: Reference = lambda a, f=form, m=mode: integral(a, f, m)  # noqa: E731
+            case(f"cvt.{mode}.{kind}.{kind}", kind, [kind], to_integral)
+            if form is F16:
+                case(f"cvt.{mode}.sat.f16.f16", kind, [kind], saturating(to_integral, form))
             for integer in INTEGERS:
                 for sat in ("", ".sat") if form is F16 else ("",):
                     case(

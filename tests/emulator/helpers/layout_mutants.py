@@ -1,16 +1,17 @@
 """Where the CPU driver says which lane, register or byte holds which element of a matrix: each number there changed by
 one, to see that a test fails.
 
-    python tests/emulator/helpers/layout_mutants.py FOLDER [--piece K/N] [--minutes M] [--list]
+    python tests/emulator/helpers/layout_mutants.py FOLDER [--only PART...] [--constants] [--piece K/N] [--minutes M]
+                                                           [--list]
 
 FOLDER receives a driver in which a number may be changed when it is loaded, and `results.jsonl`, a line for each
 number: where it is, and which test failed. What has a line there is not tried again, so a run that was ended goes on;
-after a change of the sources take a new FOLDER. Only what depends on the sources
-with such numbers is compiled; the rest is taken from the build folder of `make setup` (`--build`). The tests are run
-once with nothing changed, which says of each what numbers it reaches; a mutant costs those that reach it, the fastest
-first, up to the first failure. `--only PART` takes the numbers of some files, `--piece K/N` every Nth of them from the
-Kth on, `--minutes` stops before it has tried all. Numbers that have to be constants (of templates, labels, lengths)
-each need a compilation, and come last. The exit status is 1 when a mutant has survived.
+after a change of the sources take a new FOLDER. Only what depends on the sources with such numbers is compiled; the
+rest is taken from the build folder of `make setup` (`--build`). The tests are run once with nothing changed, which
+says of each what numbers it reaches; a mutant costs those that reach it, the fastest first, up to the first failure.
+`--only PART...` takes the numbers of some files, `--piece K/N` every Nth of them from the Kth on, `--minutes` stops
+before it has tried all. Numbers that have to be constants (of templates, labels, lengths) each need a compilation, and
+come last; `--constants` takes them alone. The exit status is 1 when a mutant has survived.
 """
 
 from __future__ import annotations
@@ -314,14 +315,17 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--build", type=Path, help="a build folder of these sources, here that of make setup")
     parser.add_argument("--piece", default="1/1")
-    parser.add_argument("--only", default="", help="a part of the names of the files whose numbers are tried")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], help="parts of the names of the files whose numbers are tried"
+    )
+    parser.add_argument("--constants", action="store_true", help="only those that need a compilation each")
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="say which numbers there are, and try none")
     asked = parser.parse_args()
     every = sites()
     first, step = (int(part) for part in asked.piece.split("/"))
-    piece = [site for site in every if asked.only in site.file][first - 1 :: step]
+    piece = [site for site in every if any(part in site.file for part in asked.only)][first - 1 :: step]
     if asked.list:
         print(*piece, sep="\n")
         return 0
@@ -337,7 +341,7 @@ def main() -> int:
     build.ask()
     build.choose(every, asked.jobs)
     os.environ["REPLAY_TEST_EMULATOR_DIR"] = str(build.driver)
-    piece = [site for site in piece if site.number not in known]
+    piece = [site for site in piece if site.number not in known and (site.is_constant or not asked.constants)]
     end, survived = time.monotonic() + 60 * asked.minutes, 0
     for constants in (False, True):
         for tests in sorted({site.tests for site in piece if site.is_constant == constants}):

@@ -105,6 +105,18 @@ REFUSED = [
     "mov.u64 %rd1, 8+w;",
     "mov.u64 %rd1, -w;",
     "add.s32 %r1, -%r2, 1;",
+    "ld. global.u32 %r1, [%rd0];",
+    "ld./**/global.u32 %r1, [%rd0];",
+    "mul .wide.u16 %r1, %h2, 3;",
+    "shf/**/.l.wrap.b32 %r1, 0, 1, %r2;",
+    "cp.async .wait_all;",
+    "barrier .cluster.wait;",
+    "mad //\n.lo.u32 %r1, %r2, 3, 1;",
+    "ld.global.L1/**/::evict_last.u32 %r1, [%rd0];",
+    "ld.global.L1:: evict_last.u32 %r1, [%rd0];",
+    "add.u32 %r1, %r2, 1/**/2;",
+    "mov.u32 %r1, %tid. x;",
+    "mov.f32 %f1, %v./**/x;",
 ]
 # What each leaves in the eight words of `out`. w holds 100, 101, ..; wide 1000, 1001, .. in 64 bits, half 7, 8, ...
 FORMS = {
@@ -160,6 +172,23 @@ FORMS = {
     "mov.v2.b16 {%h3, %h4}, {3, %h2}; cvt.u32.u16 %r1, %h4; OUT(0, %r1);": [2],
     "xor .b32 %r1, %r2, 3; OUT(0, %r1); mad.lo\n\t.u32 %r1, %r2, 3, 1; OUT(1, %r1);": [1, 7],
     "ld .global.u32 %r1, w[%r2]; OUT(0, %r1); call .uni (%r1), twice, (%r2); OUT(1, %r1);": [102, 4],
+    "ld/*.x;*/.global.u32 %r1, w[%r2]; OUT(0, %r1); call//.y\n.uni/**/(%r1)/*a*/,/*b*/twice, (%r2); OUT(1, %r1);": [
+        102,
+        4,
+    ],
+    "st .global/* two\nlines */.v2.u32/*c*/[/*d*/%rd0/*e*/+/*f*/8/*g*/],/*h*/{/*i*/%r2/*j*/, // k\n%r4};": [
+        0,
+        0,
+        2,
+        4,
+    ],
+    "mul.wide/*a*/.u16\f%r1,%h2,3; OUT(0, %r1); shf.l // b\n.clamp\t.b32 %r1, 0, 1, %r2; OUT(1, %r1);": [
+        6,
+        4,
+    ],
+    "setp.ne.u32 %p1, %r2, 2; @/*a*/!/*b*/%p1/*c*/mov/*d*/.u32 %r1,-/*e*/1; OUT(0, %r1);": [2**32 - 1],
+    "mov.v4.f32 %v, {1.0, 2.0, 3.0, 4.0}; cvt.rzi.u32.f32 %r1, %v /*a*/ .z; OUT(0, %r1);": [3],
+    "mov.u32 %r1, %ntid//a\n.x; OUT(0, %r1); bra/*.b*/.uni L; mov.u32 %r2, 7; L/*c*/: OUT(1, %r2);": [32, 2],
 }
 
 

@@ -16,7 +16,7 @@ from tensor_reference import Codes, Product, Shared, Split, Words
 
 B_START = 1 << 15
 SUFFIX = {"mxf8f6f4": ".block_scale", "mxf4": ".block_scale", "mxf4nvf4": ".block_scale.scale_vec::{0}X"}
-D_COLUMN, A_COLUMN, SCALE_A, SCALE_B, METADATA = 0, 256, 288, 320, 352
+D_COLUMN, A_COLUMN, SCALE_A, METADATA = 0, 256, 288, reference.COLUMNS - 2
 
 
 def opcode(product: Product) -> str:
@@ -90,8 +90,11 @@ def run_product(
         expected[block, lane, D_COLUMN + at] = reference.words(wanted[row, column : column + 1], product.d)[0]
 
     operands = ["[%m0]", "%w0" if left else "[%m0 + 256]", "%w1"]
-    operands += ["[%m1 + 352]"] * product.sparse + ["%m2"]
-    operands += ["{%m4, %m5, %m6, %m7}"] * bool(mask) + ["[%m1 + 288]", "[%m1 + 320]"] * bool(product.scales)
+    operands += [f"[%m1 + {METADATA}]"] * product.sparse + ["%m2"]
+    operands += ["{%m4, %m5, %m6, %m7}"] * bool(mask) + [
+        f"[%m1 + {SCALE_A}]",
+        f"[%m1 + {scale_b(product)}]",
+    ] * bool(product.scales)
     instructions = f"""
         add.u32 %m0, %base, {product.first_lane << 16}; mov.u32 %m1, %base;
         cvt.u32.u64 %m2, %w2; setp.ne.u64 %p4, %w3, 0;
@@ -141,6 +144,18 @@ def put_metadata(
     return whole
 
 
+def parts_of_b(product: Product) -> int:
+    """In how many parts of the lanes the factors of B are."""
+    return 2 if product.pair and product.m // product.blocks == 64 else 1
+
+
+def scale_b(product: Product) -> int:
+    """The column where the factors of B begin: they end with the last one, or in front of metadata."""
+    rows = product.n // parts_of_b(product)
+    further = (product.scale_bytes[1] + product.factors - 1) // 4 * -(-rows // 128) * 4
+    return reference.COLUMNS - 2 * product.sparse - (-(-rows // 32) + further)
+
+
 def put_scales(
     product: Product,
     a: NDArray[np.float64],
@@ -152,8 +167,11 @@ def put_scales(
     low, high = (125, 130) if product.powers else (0x30, 0x42)
     scaled = []
     own, of_block = product.k // product.factors, product.m // product.blocks
-    parts = 2 if product.pair and of_block == 64 else 1
-    for matrix, column, byte in ((a, SCALE_A, product.scale_bytes[0]), (b, SCALE_B, product.scale_bytes[1])):
+    parts = parts_of_b(product)
+    for matrix, column, byte in (
+        (a, SCALE_A, product.scale_bytes[0]),
+        (b, scale_b(product), product.scale_bytes[1]),
+    ):
         codes = random.integers(low, high, (len(matrix), product.factors)).astype(np.uint64)
         scaled.append(matrix * np.repeat(scale_value(codes, product.powers), own, axis=1))
         for row, j in np.ndindex(codes.shape):

@@ -222,7 +222,8 @@ void Lowering::copy_bulk(Opcode &opcode, bool reduces) {
   apply_guard(lowered);
 }
 
-// st.async and red.async: into another block's shared memory, counted by an mbarrier there.
+// st.async and red.async: into another block's shared memory, counted by an mbarrier there; or into global
+// memory.
 void Lowering::store_asynchronously(Opcode &opcode) {
   asynchronous::Operator op = asynchronous::Operator::replace;
   uint32_t elements = 1;
@@ -250,9 +251,10 @@ void Lowering::store_asynchronously(Opcode &opcode) {
     else if ((type = ptx::type_from_name(m)) == Type::none)
       unsupported();
   }
-  bool wrong = type == Type::none || ptx::size_bytes(type) < 4 || ptx::size_bytes(type) > 8 ||
-               operand_count() != (signals ? 3u : 2u) ||
-               (opcode.mnemonic == "red") != (op != asynchronous::Operator::replace);
+  bool reduces = opcode.mnemonic == "red";
+  uint32_t bytes = type == Type::none ? 0 : ptx::size_bytes(type);
+  bool wrong = bytes < (signals || reduces ? 4 : 1) || bytes > 8 || operand_count() != (signals ? 3u : 2u) ||
+               reduces != (op != asynchronous::Operator::replace);
   if (wrong)
     unsupported();
   program_.communicates = true;
