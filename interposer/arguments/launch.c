@@ -1,5 +1,6 @@
 // Launches: parameters, configuration with its attributes, what the driver says of the compiled kernel.
 #include "arguments/arguments.h"
+#include "driver/real.h"
 #include "generated/structs.h"
 #include "objects/objects.h"
 #include "record/encode.h"
@@ -93,7 +94,7 @@ void launch_enter(struct call *call) {
   }
   if (atomic_load_explicit(&call->kernel->described_window, memory_order_relaxed) != call->window) {
     int32_t *pairs = (int32_t *)(void *)take_scratch(call, 2 * KERNEL_ATTRIBUTES * sizeof *pairs);
-    size_t count = pairs != NULL ? ask_attributes(call->kernel, pairs) : 0;
+    size_t count = pairs != NULL && current_context() != 0 ? ask_attributes(call->kernel, pairs) : 0;
     if (count > 0)
       attach(call, (unsigned)call->function->effect_terms[0].first, 1, pairs, count * 2 * sizeof *pairs);
   }

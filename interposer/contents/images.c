@@ -54,11 +54,11 @@ bool images_can_be_made(uint64_t context) {
 
 bool images_are_there(void) { return memory != NULL; }
 
-void images_end(uint64_t context) {
+void images_end(uint64_t context, bool are_written) {
   if (memory == NULL || (context != 0 && context != context_of_memory))
     return;
   // Where it stays registered the device may still write there.
-  if (ASK("cuMemHostUnregister", word(memory)) == SUCCESS)
+  if (!are_written && ASK("cuMemHostUnregister", word(memory)) == SUCCESS)
     munmap(memory, MARKER_BYTES + room);
   memory = NULL;
   head = 0;
@@ -73,10 +73,14 @@ uint64_t position_for(uint64_t at, uint64_t bytes) {
   return start % room + bytes > room ? (start / room + 1) * room : start; // in one piece
 }
 
-int take_image(const struct range *range, struct stream_name stream, uint64_t *position) {
-  *position = position_for(head, range->bytes);
-  head = *position + range->bytes;
-  uint64_t to = word(image_at(*position));
+uint64_t reserve_image(uint64_t bytes) {
+  uint64_t position = position_for(head, bytes);
+  head = position + bytes;
+  return position;
+}
+
+int take_image(const struct range *range, struct stream_name stream, uint64_t position) {
+  uint64_t to = word(image_at(position));
   return stream.per_thread ? ASK("cuMemcpyDtoHAsync_v2_ptsz", to, range->base, range->bytes, stream.handle)
                            : ASK("cuMemcpyDtoHAsync_v2", to, range->base, range->bytes, stream.handle);
 }

@@ -160,7 +160,7 @@ void copy_contents(struct range_list *list, enum moment moment, uint64_t call, b
   if (problem == NULL && device_becomes_idle(list, &problem))
     atomic_store(&host_memory_is_pending, false);
   if (UNLIKELY(selection.when.triggers != 0) && moment == MOMENT_AFTER && problem == NULL)
-    tell_recording(false);
+    tell_recording(0);
   note_device_error(problem, moment, call);
   // A kernel with a wrong address may reach no memory at all.
   if (problem != NULL && problem != context_has_ended && list->count == 0 && moment == MOMENT_AFTER)
