@@ -26,7 +26,9 @@ ERRORS = {"when": "error"}
 
 
 @pytest.fixture
-def watch(run: Runner, program: Callable[..., Path], shim: Callable[..., Path], tmp_path: Path) -> Callable[..., object]:
+def watch(
+    run: Runner, program: Callable[..., Path], shim: Callable[..., Path], tmp_path: Path
+) -> Callable[..., object]:
     """Runs the program without the shim and with it; gives what the program said, the capture, and all triggers."""
     flags = sanitizers.FLAGS[sanitizers.CHOSEN] if sanitizers.CHOSEN else ()
     run.interposer = shim(
@@ -66,14 +68,18 @@ def test_the_launch_in_which_the_device_failed_is_told(watch: Callable[..., obje
     assert without_wait(capture) >= 4
 
 
-def test_a_launch_that_was_refused_is_told_once_and_blamed_for_nothing_later(watch: Callable[..., object]) -> None:
+def test_a_launch_that_was_refused_is_told_once_and_blamed_for_nothing_later(
+    watch: Callable[..., object],
+) -> None:
     said, _, told = watch("refused", **ERRORS, max_snapshots=9)
     assert len(told) == 3  # the first was waited for, as that of any kernel
     assert told[1].startswith(f"error launch {wrong(said, 'refused')} of too_large: the driver answered 1")
     assert told[2].startswith(f"error launch {wrong(said)} of increment: the device reports error 700")
 
 
-def test_a_launch_that_was_refused_is_not_waited_for_where_that_is_no_trigger(watch: Callable[..., object]) -> None:
+def test_a_launch_that_was_refused_is_not_waited_for_where_that_is_no_trigger(
+    watch: Callable[..., object],
+) -> None:
     _, capture, told = watch("refused", when="assert")
     assert told == []
     assert capture.only.process["perturbation.waits"] == "4"  # around the first launch of each kernel
@@ -82,7 +88,9 @@ def test_a_launch_that_was_refused_is_not_waited_for_where_that_is_no_trigger(wa
 def test_of_many_threads_that_are_told_one_writes_the_window(watch: Callable[..., object]) -> None:
     _, capture, told = watch("threads", **ERRORS)
     assert [text.split()[0] for text in told] == ["error"]
-    assert len(capture.only.notes_of(NoteCode.WINDOW_OPEN)) == len(capture.only.notes_of(NoteCode.WINDOW_CLOSE))
+    assert len(capture.only.notes_of(NoteCode.WINDOW_OPEN)) == len(
+        capture.only.notes_of(NoteCode.WINDOW_CLOSE)
+    )
 
 
 def test_memory_of_copies_stays_until_the_device_has_made_them(watch: Callable[..., object]) -> None:
