@@ -29,8 +29,13 @@ const uint8_t *image_at(uint64_t position);
 int write_marker(unsigned marker, uint32_t value, struct stream_name stream);
 uint32_t marker(unsigned marker); // the value that it holds now
 
-// Ranges that hold no pointers by the last reading: only of these is it known what a launch can reach.
-void range_was_searched(const struct range *range, uint64_t spans, bool leads_nowhere);
-bool range_leads_nowhere(const struct range *range);
-// Pointers may be written into them later: of an image that is there, the next part is searched.
+// Where the pointers in a range led when it was read last: only then is it known what a launch can reach. In
+// order: it is about to be read, some words of it lead somewhere, it was read whole.
+enum { MOST_TARGETS = 16 };
+void search_begins(const struct range *range);
+void range_leads_to(const struct range *range, const uint8_t *data, size_t bytes);
+void range_was_searched(const struct range *range, uint64_t spans);
+// False: not known. By the last search, and all of them are there still.
+bool range_targets(const struct range *range, struct range targets[MOST_TARGETS], unsigned *count);
+// Pointers may be written into it later: of an image that is there, the next part is searched.
 void search_image(const struct range *range, uint64_t position, uint64_t most_bytes);

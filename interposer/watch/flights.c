@@ -67,22 +67,39 @@ static bool copy_arguments(struct flight *flight, const struct call *call) {
                      flight->attributes_count * sizeof *flight->attributes);
 }
 
-static bool find_ranges(struct flight *flight, const struct call *call, uint64_t context, uint64_t *bytes) {
-  struct range named[MOST_IMAGES];
-  size_t count;
-  *bytes = 0;
-  if (!memory_named(call->packed, call->packed_bytes, named, MOST_IMAGES, &count))
+static bool add_image(struct flight *flight, const struct range *range, uint64_t context) {
+  for (unsigned n = 0; n < flight->images_count; n++)
+    if (flight->images[n].range.base == range->base)
+      return true;
+  if (flight->images_count == MOST_IMAGES || (range->kind != RANGE_DEVICE && range->kind != RANGE_GLOBAL) ||
+      range->host_visible || (range->context != 0 && range->context != context))
     return false;
-  for (size_t n = 0; n < count; n++) {
-    const struct range *range = &named[n];
-    if ((range->kind != RANGE_DEVICE && range->kind != RANGE_GLOBAL) || range->host_visible ||
-        (range->context != 0 && range->context != context) ||
-        (selection.reach == REACH_REACHABLE && !range_leads_nowhere(range)))
+  flight->images[flight->images_count++].range = *range;
+  return true;
+}
+
+// What it can reach: by its parameters, and from there by pointers as they were when they were searched last.
+static bool find_ranges(struct flight *flight, const struct call *call, uint64_t context, uint64_t *bytes) {
+  _Static_assert((int)MOST_IMAGES >= (int)MOST_TARGETS, "found");
+  struct range found[MOST_IMAGES];
+  size_t named;
+  unsigned count;
+  *bytes = 0;
+  if (!memory_named(call->packed, call->packed_bytes, found, MOST_IMAGES, &named))
+    return false;
+  for (size_t n = 0; n < named; n++)
+    if (!add_image(flight, &found[n], context))
       return false;
-    flight->images[n].range = *range;
-    *bytes += range->bytes;
+  for (unsigned n = 0; n < flight->images_count; n++) {
+    *bytes += flight->images[n].range.bytes;
+    if (selection.reach != REACH_REACHABLE)
+      continue;
+    if (!range_targets(&flight->images[n].range, found, &count))
+      return false;
+    for (unsigned target = 0; target < count; target++)
+      if (!add_image(flight, &found[target], context))
+        return false;
   }
-  flight->images_count = (unsigned)count;
   return selection.max_bytes == 0 || *bytes <= selection.max_bytes;
 }
 

@@ -75,7 +75,7 @@ PROGRAM = """
         check(cu.cuLaunchKernel(kernels[name], 1, 1, 1, 1, 1, 1, 0, stream, arguments, 0))
 
     streams = [check(cu.cuStreamCreate(1)) for _ in range(3)]
-    both = [new_memory() for _ in range(3)]
+    both, flag = [new_memory() for _ in range(3)], new_memory()
     for memory in both:
         launch(b"divide", memory, 2.0), launch(b"wait", memory, 1), launch(b"holds", memory, 1)
     check(cu.cuCtxSynchronize())
@@ -110,6 +110,12 @@ PROGRAM = """
             launch(b"holds", both[step % 3], 7 if step == 12 else 99)  # 9 + 12 = 21
             if step >= 12:
                 check(cu.cuCtxSynchronize())
+    elif way == "waiting":  # the first of two streams waits for a value that nobody writes
+        GEQ = cu.CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ.value
+        check(cu.cuStreamWaitValue32(streams[0], flag, 0x40000000, GEQ))
+        launch(b"divide", both[0], 2.0, streams[0])
+        launch(b"holds", both[1], 7, streams[1])  # 11
+        check(cu.cuStreamSynchronize(streams[1]))
     elif way == "often":
         import time
         for step in range(1, 400):
@@ -173,6 +179,12 @@ def test_an_assertion_is_kept_with_the_launches_before_it(replay):
         "FAULT reproduced: CUDA_ERROR_ASSERT in kernel holds"
         in replay("run", "x.rsnap", "--window", "21").stdout
     )
+
+
+@pytest.mark.usefixtures("started_workers")
+def test_a_launch_that_has_not_begun_is_not_blamed(replay):
+    replay.capture("--when", "error", application=command_of(replay, "waiting"), status=710 % 256)
+    assert info(replay)["summary"]["trigger"].startswith("error launch 11 of holds")
 
 
 def test_of_several_streams_the_launch_that_does_not_end_is_kept(replay):

@@ -98,11 +98,10 @@ def test_memory_of_copies_stays_until_the_device_has_made_them(watch: Callable[.
     assert told == []
 
 
-def test_a_child_of_fork_watches_for_itself(watch: Callable[..., object]) -> None:
-    said, capture, told = watch("fork", **ERRORS)
-    assert sorted(text.split(":")[0] for text in told) == sorted(
-        f"error launch {number} of increment" for number in ("4", "4")
-    )
+@pytest.mark.parametrize(("way", "trigger"), [("fork", "error"), ("fork hang", "hang")])
+def test_a_child_of_fork_watches_for_itself(watch: Callable[..., object], way: str, trigger: str) -> None:
+    _, capture, told = watch(way, **(ERRORS if trigger == "error" else HANGS))
+    assert [text.split(":")[0] for text in told] == 2 * [f"{trigger} launch 4 of increment"]
     assert len(capture.files) == 2
 
 

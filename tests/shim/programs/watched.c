@@ -128,7 +128,8 @@ int main(int count, char **words) {
     destroy(0xc0de0);
     go_on();
     launch_several(2, 0);
-  } else if (!strcmp(way, "fork")) {
+  } else if (!strncmp(way, "fork", 4)) {
+    int hangs = !strcmp(way, "fork hang");
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
@@ -137,7 +138,8 @@ int main(int count, char **words) {
     }
     if (child != 0)
       waitpid(child, NULL, 0);
-    fail(0, ILLEGAL_ADDRESS);
+    fail(0, hangs ? NOT_READY : ILLEGAL_ADDRESS);
+    sleep(2 * (unsigned)hangs);
   } else if (!strcmp(way, "hang")) {
     fail(0, NOT_READY);
     sleep(2);
