@@ -64,7 +64,8 @@ void end_nonfinite(struct copied *copied, enum moment moment);
 uint8_t nonfinite_of_type(uint8_t bits, unsigned type); // those of the bits that are of numbers of this type
 // What the range at an address held before a launch and holds since, of numbers of a type: 0, or bits. False:
 // it was not read.
-typedef bool nonfinite_at(uint64_t address, unsigned type, uint8_t *had, uint8_t *appeared, const void *state);
+typedef bool nonfinite_at(uint64_t address, unsigned type, uint8_t *had, uint8_t *appeared,
+                          const void *state);
 nonfinite_at nonfinite_of; // of the window
 
 bool store_chunk(struct piece *piece, size_t at, size_t bytes); // with its entry; false: piece->error

@@ -15,13 +15,14 @@ enum { MARKERS = 2048 }; // words that streams write
 // this is for one thread at a time.
 bool images_can_be_made(uint64_t context);
 bool images_are_there(void);
-// Before it ends; 0: whichever they are of. are_written: a stream may still come to a copy, so the memory stays.
+// Before it ends; 0: whichever they are of. are_written: a stream may still come to a copy, so the memory
+// stays.
 void images_end(uint64_t context, bool are_written);
 uint64_t image_room(void); // bytes for images
 // Images lie one after another; a later one takes the place of those that are image_room() before it.
-uint64_t next_image(void);                              // the position after the last one
-uint64_t position_for(uint64_t at, uint64_t bytes);     // of an image that begins there at the earliest
-uint64_t reserve_image(uint64_t bytes);                 // the position of the next one
+uint64_t next_image(void);                          // the position after the last one
+uint64_t position_for(uint64_t at, uint64_t bytes); // of an image that begins there at the earliest
+uint64_t reserve_image(uint64_t bytes);             // the position of the next one
 // Enqueues the copy of a range. Gives the driver's answer.
 int take_image(const struct range *range, struct stream_name stream, uint64_t position);
 const uint8_t *image_at(uint64_t position);

@@ -111,6 +111,7 @@ static void write_flight(uint32_t window, uint64_t number, void *state) {
                       .record_function = flight->record_function,
                       .kernel = flight->kernel,
                       .ordinal = flight->ordinal,
+                      .flight = flight->number,
                       .number = number,
                       .window = window,
                       .packed = flight->has_packed ? flight->packed : NULL,
@@ -140,7 +141,7 @@ static void write_flight(uint32_t window, uint64_t number, void *state) {
       write_image(flight, &flight->images[n], MOMENT_AFTER, number, told->end);
     else
       write_note(NOTE_MEMORY_NOT_READ, 0, number, "%lu bytes at 0x%lx: %s", range->bytes, range->base,
-                 error != 0         ? "the device reports an error"
+                 error != 0           ? "the device reports an error"
                  : has_passed(flight) ? "a launch that was not waited for"
                                       : "the launch has not ended");
   }

@@ -3,16 +3,16 @@
 // Before such a launch its stream copies what it can reach into pinned memory (contents/images.c); after it,
 // the stream writes a marker. Nothing is recorded, until a call is told that the device has failed
 // (watch/failures.c), or a thread finds that a launch does not end or has made a NaN (watch/looking.c): its
-// window is written then, from what is in the process. A launch of which all this cannot be had is recorded as any other, and waited for: the first one
-// of a kernel, and one that reaches memory which was not searched for pointers, which the host has too, or
-// which is larger than there is room.
+// window is written then, from what is in the process. A launch of which all this cannot be had is recorded
+// as any other, and waited for: the first one of a kernel, and one that reaches memory which was not searched
+// for pointers, which the host has too, or which is larger than there is room.
+#include "watch/flights.h"
 #include "arguments/arguments.h"
 #include "base/selection.h"
 #include "contents/contents.h"
 #include "driver/real.h"
 #include "objects/objects.h"
 #include "record/encode.h"
-#include "watch/flights.h"
 #include "watch/watch.h"
 
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ enum {
 };
 
 ZERO_IN_CHILD struct flights flights;
-static ZERO_IN_CHILD atomic_bool taken; // the lock
+static ZERO_IN_CHILD atomic_bool taken;      // the lock
 static ZERO_IN_CHILD atomic_bool other_work; // not watched, or of other streams: beginnings are told, too
 static ZERO_IN_CHILD uint64_t allowance, allowed_at_ns; // of --ring-bandwidth
 
@@ -278,8 +278,8 @@ static int finish(struct flight *flight, bool has_run) {
 }
 
 void end_flight(struct call *call, int result) {
-  // Its place is taken by no other flight before it has ended or is lost. One that the driver refused has ended
-  // when its copies are made.
+  // Its place is taken by no other flight before it has ended or is lost. One that the driver refused has
+  // ended when its copies are made.
   struct flight *flight = flight_of(call->flight);
   flight->has_returned = true;
   bool has_failed = is_sticky(result); // the device, maybe in this launch
@@ -314,8 +314,8 @@ void forget_flights(uint64_t context) {
     return;
   // The memory goes when no stream is to write into it any more, and nobody looks at it.
   bool is_alone = begin_to_look();
-  bool are_written = images_are_there() && !all_have_passed() &&
-                     !device_becomes_idle(&(struct range_list){0}, &problem);
+  bool are_written =
+      images_are_there() && !all_have_passed() && !device_becomes_idle(&(struct range_list){0}, &problem);
   images_end(context, !is_alone || are_written);
   if (!images_are_there()) {
     memset(flights.items, 0, FLIGHTS * sizeof *flights.items);

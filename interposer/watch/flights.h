@@ -1,4 +1,5 @@
-// What is known of launches that are watched and not waited for: shared by flights.c, failures.c and looking.c.
+// What is known of launches that are watched and not waited for: shared by flights.c, failures.c and
+// looking.c.
 #pragma once
 
 #include "contents/images.h"

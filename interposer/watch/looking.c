@@ -61,7 +61,8 @@ static bool may_have_made_any(const struct flight *flight) {
     for (uint64_t at = 0; at < image->range.bytes; at += CHUNK_BYTES) {
       size_t bytes = chunk_bytes(&image->range, at);
       const uint8_t *before = image_at(image->position + at), *after = image_at(image->after + at);
-      if (memcmp(before, after, bytes) != 0 && (nonfinite_in(after, bytes) & ~nonfinite_in(before, bytes)) != 0)
+      if (memcmp(before, after, bytes) != 0 &&
+          (nonfinite_in(after, bytes) & ~nonfinite_in(before, bytes)) != 0)
         return true;
     }
   }

@@ -37,16 +37,17 @@ struct watched_row { // a kernel with one geometry
 static MUTEX(lock);
 static ZERO_IN_CHILD struct handle_table rows;
 static ZERO_IN_CHILD atomic_bool has_ended;
-static ZERO_IN_CHILD uint64_t hits, pause_ns;
+static ZERO_IN_CHILD _Atomic uint64_t hits;
+static ZERO_IN_CHILD uint64_t pause_ns;
 static ZERO_IN_CHILD bool is_to_be_told;
 static ZERO_IN_CHILD _Atomic uint64_t paused_until_ns;
-static ZERO_IN_CHILD uint32_t answered;             // requests of `replay trigger`
+static ZERO_IN_CHILD _Atomic uint32_t answered;     // requests of `replay trigger`
 static ZERO_IN_CHILD volatile sig_atomic_t signals; // that have come
-static ZERO_IN_CHILD uint32_t signals_answered;
+static ZERO_IN_CHILD _Atomic uint32_t signals_answered;
 static ZERO_IN_CHILD _Atomic uint64_t unwatched_paused;
-static ZERO_IN_CHILD _Atomic uint64_t unwatched_types;  // launches of which --when nan knows no types
-static ZERO_IN_CHILD _Atomic uint64_t unwatched_held;   // whose memory held such numbers before
-static ZERO_IN_CHILD uint64_t unwatched_shared; // that came in the window of another thread's launch
+static ZERO_IN_CHILD _Atomic uint64_t unwatched_types; // launches of which --when nan knows no types
+static ZERO_IN_CHILD _Atomic uint64_t unwatched_held;  // whose memory held such numbers before
+static ZERO_IN_CHILD uint64_t unwatched_shared;        // that came in the window of another thread's launch
 static ZERO_IN_CHILD _Atomic uint64_t row_count, unwatched_rows;
 ZERO_IN_CHILD struct flown flown;
 static ZERO_IN_CHILD uint64_t recorded_before;
@@ -142,7 +143,7 @@ static bool is_asked_for(void) {
 
 static void tell_now(void) {
   struct watch_counts counts = {.state = watching_has_ended() ? 2 : 1,
-                                .hits = (uint32_t)hits,
+                                .hits = (uint32_t)atomic_load(&hits),
                                 .launches = atomic_load(&perturbation.launches_matched),
                                 .paused = atomic_load(&unwatched_paused),
                                 .in_stream = atomic_load(&flown.launches),
@@ -186,8 +187,8 @@ enum launch_use use_of_launch(struct call *call) {
 
 // ---- judging ------------------------------------------------------------------------------------
 
-bool made_nonfinite(struct kernel *kernel, const uint8_t *packed, uint32_t packed_bytes, nonfinite_at *at_address,
-                    const void *state, char *words, size_t room) {
+bool made_nonfinite(struct kernel *kernel, const uint8_t *packed, uint32_t packed_bytes,
+                    nonfinite_at *at_address, const void *state, char *words, size_t room) {
   enum { NAN_BITS = 0x0f, NAMES = 4 };
   static const char *const names[NAMES] = {"f16", "bf16", "f32", "f64"};
   uint32_t bytes = 0;
@@ -281,8 +282,8 @@ void write_hit(const char *trigger, uint64_t ordinal, const char *kernel, const 
   answered = times_asked();
   pause_after_hit();
   // After an error or a hang this process gets no further.
-  if (++hits >= selection.when.max_snapshots || device_error_met() != 0 || device_stayed_busy() ||
-      strcmp(trigger, "hang") == 0)
+  if (atomic_fetch_add(&hits, 1) + 1 >= selection.when.max_snapshots || device_error_met() != 0 ||
+      device_stayed_busy() || strcmp(trigger, "hang") == 0)
     atomic_store(&has_ended, true);
   is_to_be_told = true;
 }
@@ -333,13 +334,12 @@ static size_t describe_flights(uint64_t not_judged, char *text, size_t room) {
 void end_watching(uint64_t not_judged) {
   enum { FIRST_FAULT = 700 }; // of the errors of kernels
   char text[900];
-  int length =
-      snprintf(text, sizeof text,
-               "watched.paused=%lu\nwatched.hits=%lu\nwatched.without_types=%lu\nwatched.held=%lu\n"
-               "watched.shared=%lu\nwatched.rows=%lu\nwatched.busy_elsewhere=%d\n",
-               atomic_load(&unwatched_paused), hits, atomic_load(&unwatched_types),
-               atomic_load(&unwatched_held), unwatched_shared,
-               atomic_load(&unwatched_rows), device_failed_before() && device_stayed_busy());
+  int length = snprintf(text, sizeof text,
+                        "watched.paused=%lu\nwatched.hits=%lu\nwatched.without_types=%lu\nwatched.held=%lu\n"
+                        "watched.shared=%lu\nwatched.rows=%lu\nwatched.busy_elsewhere=%d\n",
+                        atomic_load(&unwatched_paused), atomic_load(&hits), atomic_load(&unwatched_types),
+                        atomic_load(&unwatched_held), unwatched_shared, atomic_load(&unwatched_rows),
+                        device_failed_before() && device_stayed_busy());
   if (too_small_bytes > 0)
     length += snprintf(text + length, sizeof text - (size_t)length, "watched.too_small=%lu %lu\n",
                        too_small_launch, too_small_bytes);

@@ -19,9 +19,9 @@ void write_hit(const char *trigger, uint64_t ordinal, const char *kernel, const 
 void tell_hang(uint64_t since_ns); // to who looks at the program, when that window is whole
 bool launches_are_paused(void);    // after a hit
 // A NaN where no memory of the launch held one before; or an infinity, where none held either. Said in words.
-bool made_nonfinite(struct kernel *kernel, const uint8_t *packed, uint32_t packed_bytes, nonfinite_at *at_address,
-                    const void *state, char *words, size_t room);
-void begin_watching(void); // when the process has been described
+bool made_nonfinite(struct kernel *kernel, const uint8_t *packed, uint32_t packed_bytes,
+                    nonfinite_at *at_address, const void *state, char *words, size_t room);
+void begin_watching(void);              // when the process has been described
 void end_watching(uint64_t not_judged); // before the process ends
 extern struct flown { // what is counted of launches that are not waited for, or could not be
   _Atomic uint64_t launches, waited, beyond_bandwidth, image_bytes;
@@ -36,7 +36,8 @@ void end_flight(struct call *call, int result);             // of a call that ha
 void device_may_have_failed(struct call *call, int result); // call: NULL where no launch is told so
 void look_for_failure(void);                                // that no call was told yet
 void forget_flights(uint64_t context);                      // that is about to end
-void flights_land(void); // before what launches have had ends: those that are looked at when they have ended are
+void flights_land(
+    void); // before what launches have had ends: those that are looked at when they have ended are
 uint64_t flights_not_judged(void);
 
 // ---- windows (windows.c) ------------------------------------------------------------------------

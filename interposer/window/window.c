@@ -9,7 +9,7 @@
 
 static ZERO_IN_CHILD _Atomic uint64_t launches_recorded;
 static ZERO_IN_CHILD _Atomic uint64_t launches_finished; // of those that were selected
-static ZERO_IN_CHILD bool window_is_closing; // the present one
+static ZERO_IN_CHILD bool window_is_closing;             // the present one
 
 // ---- opening and closing ------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ void add_listed_time(struct list_row *row, uint64_t time_ns);
 
 // ---- GPU times in the application ---------------------------------------------------------------
 
-bool is_timed_in_window(void);                        // the next launch of the window
+bool is_timed_in_window(void);      // the next launch of the window
 void watch_time(struct call *call); // of a launch that no window holds
 // row, watched: who takes the time; neither: it is written.
 void begin_timing(struct call *call, struct list_row *row, struct watched_row *watched);

@@ -184,7 +184,7 @@ def test_an_assertion_is_kept_with_the_launches_before_it(replay):
 @pytest.mark.usefixtures("started_workers")
 def test_a_launch_that_has_not_begun_is_not_blamed(replay):
     replay.capture("--when", "error", application=command_of(replay, "waiting"), status=710 % 256)
-    assert info(replay)["summary"]["trigger"].startswith("error launch 11 of holds")
+    assert info(replay)["summary"]["trigger"].startswith("assert launch 11 of holds")
 
 
 def test_of_several_streams_the_launch_that_does_not_end_is_kept(replay):

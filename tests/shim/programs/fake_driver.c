@@ -96,8 +96,8 @@ static struct {
 
 static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
 
-// Not 0: the device has stopped, and answers this to who asks whether it is idle. What is submitted waits, in its
-// order, until it goes on; of more than fake_room whoever submits it waits, too.
+// Not 0: the device has stopped, and answers this to who asks whether it is idle. What is submitted waits, in
+// its order, until it goes on; of more than fake_room whoever submits it waits, too.
 EXPORT volatile int fake_device_stops, fake_launch_stops_device; // the next one does
 EXPORT volatile unsigned fake_room = 4096;
 static struct waiting {

@@ -52,7 +52,8 @@ static void fail(uint64_t stream, int answer) {
 }
 
 static void *capture_streams(void *unused) {
-  int (*begin)(uint64_t, int) = find("cuStreamBeginCapture_v2"), (*end)(uint64_t, uint64_t *) = find("cuStreamEndCapture");
+  int (*begin)(uint64_t, int) = find("cuStreamBeginCapture_v2"),
+                         (*end)(uint64_t, uint64_t *) = find("cuStreamEndCapture");
   uint64_t graph;
   usleep(200000); // the other thread is inside its launch
   begin(0x77, 0);
@@ -79,7 +80,8 @@ int main(int count, char **words) {
   int (*init)(unsigned) = find("cuInit"), (*destroy)(uint64_t) = find("cuCtxDestroy_v2");
   int (*end_stream)(uint64_t) = find("cuStreamDestroy_v2");
   get = find("cuModuleGetFunction"), alloc = find("cuMemAlloc_v2"), launch = find("cuLaunchKernel");
-  synchronise = find("cuCtxSynchronize"), stops = find("fake_device_stops"), go_on = find("fake_device_goes_on");
+  synchronise = find("cuCtxSynchronize"), stops = find("fake_device_stops"),
+  go_on = find("fake_device_goes_on");
   room = find("fake_room"), next_stops = find("fake_launch_stops_device");
   init(0);
   alloc(&data, 1024);
