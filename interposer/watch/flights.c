@@ -255,7 +255,7 @@ enum flying begin_flight(struct call *call) {
     launch_is_not_watched(); // its window is not, either
   else if (call->function->effect == EFFECT_LAUNCH && kernel->owner != 0 && kernel->handle != 0 &&
            atomic_load(&kernel->described_window) != 0 && current_mode() == MODE_CLOSED &&
-           !selection.python_stacks && selection.reach != REACH_LIVE &&
+           !asks_for_origins() && selection.reach != REACH_LIVE &&
            (!watches_outputs() || atomic_load(&kernel->types_asked)) && take_flights()) {
     flying = prepare_flight(call);
     give_flights();
