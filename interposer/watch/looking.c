@@ -1,6 +1,7 @@
 // A thread that looks at launches which were not waited for: whether one has made a NaN, and whether one does
 // not end. It begins with the first of them, takes no signals and asks the driver for nothing: markers and
-// images are memory of the process.
+// images are memory of the process. That they can be read while the device hangs is not yet seen on a GPU
+// (GT-COPIES-BESIDE-A-HANG).
 #include "base/selection.h"
 #include "contents/copy.h"
 #include "driver/real.h"

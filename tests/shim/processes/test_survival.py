@@ -47,7 +47,12 @@ WITHOUT_SNAPSHOT = ("no launch", "no wait", "small ring")
 def readable(directory: Path, output: Path) -> int:
     """Pack the capture as `replay pack` does, and read every byte of the snapshots. Gives how many there are."""
     report = pack(directory, output)
-    assert set(report.problems) <= {ENDED_WHILE_COPYING}
+    problems = {
+        text
+        for text in report.problems
+        if not text.endswith("is left out: the application ended before its first call")
+    }
+    assert problems <= {ENDED_WHILE_COPYING}
     for snapshot in report.snapshots:
         with SnapshotReader(snapshot.path) as reader:
             assert not reader.verify().damages
