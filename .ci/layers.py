@@ -33,7 +33,7 @@ TREES = {
     "interposer": Tree(
         layers=(
             "base", "driver", "record", "memory", "objects", "arguments",
-            "graph", "contents", "window", "call", "entry",
+            "graph", "contents", "watch", "window", "call", "entry",
         ),
         data=("generated",),
         apart=("stand_in",),

@@ -38,6 +38,9 @@ SETTINGS = {
     "signal": EACH | {"WHEN": "signal"},
     "error": EACH | {"WHEN": "error", "RING": "1", "RING_IN_STREAM": "1"},
     "slower, error": EACH | {"WHEN": "slower=2000,error", "RING": "1", "RING_IN_STREAM": "1"},
+    "nan": EACH | {"WHEN": "nan", "RING": "1", "RING_IN_STREAM": "1"},
+    "hang": EACH | {"WHEN": "hang=30000000000", "RING": "1", "RING_IN_STREAM": "1"},
+    "nan, waited for": EACH | {"WHEN": "nan", "RING": "1"},
     "crash": EACH | {"WHEN": "crash", "RING": "1"},
 }
 LAUNCHES_A_SECOND = 20_000
@@ -134,7 +137,7 @@ def main() -> int:
         folder = Path(name)
         found = costs(options.rounds, folder) if options.rounds else {}
         for setting, ns in found.items():
-            print(f"{setting:14} {ns:8.1f} ns a launch more than without the shim", flush=True)
+            print(f"{setting:16} {ns:8.1f} ns a launch more than without the shim", flush=True)
         subprocess.run(["make", "-s", "-C", str(SAMPLES), f"OUT={folder}", str(folder / "goes_wrong"),
                         str(folder / "goes_wrong.ptx")], check=True)  # fmt: skip
         import replay.capture.session

@@ -93,7 +93,8 @@ void launch_enter(struct call *call) {
   }
   if (atomic_load_explicit(&call->kernel->described_window, memory_order_relaxed) != call->window) {
     int32_t *pairs = (int32_t *)(void *)take_scratch(call, 2 * KERNEL_ATTRIBUTES * sizeof *pairs);
-    size_t count = pairs != NULL ? ask_attributes(call->kernel, pairs) : 0;
+    // Of a launch that is told later, maybe by another thread and with a lock held, the driver is not asked.
+    size_t count = pairs != NULL && call->flight == 0 ? ask_attributes(call->kernel, pairs) : 0;
     if (count > 0)
       attach(call, (unsigned)call->function->effect_terms[0].first, 1, pairs, count * 2 * sizeof *pairs);
   }

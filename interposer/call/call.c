@@ -181,7 +181,7 @@ static void record_enter(struct call *call, bool prepared) {
   if (recorded && is_any_launch(call->function) && !call->in_capture && is_timed_in_window())
     begin_timing(call, NULL, row_of_launch(call));
   if (UNLIKELY(selection.when.triggers != 0) && recorded && call->selected)
-    tell_recording(true); // the time that reading its inputs took is not the launch's
+    tell_recording(now_ns()); // the time that reading its inputs took is not the launch's
   if (recorded)
     return;
   call->number = 0;

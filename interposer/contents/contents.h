@@ -55,6 +55,7 @@ extern atomic_bool host_memory_is_pending; // work may be under way that writes 
 // ---- whether the device still works -------------------------------------------------------------
 
 void note_streams(const struct call *call);
+uint64_t streams_ended(void); // how many: the handle of one may be given to another
 bool device_becomes_idle(const struct range_list *list, const char **problem);
 extern const char context_has_ended[]; // a problem that nobody need hear of when there is nothing to read
 void note_device_error(const char *problem, enum moment moment,

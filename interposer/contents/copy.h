@@ -61,9 +61,12 @@ uint8_t nonfinite_in(const uint8_t *data, size_t bytes);
 void note_nonfinite(struct copied *copied, size_t chunk, const uint8_t *data, size_t bytes, bool after);
 void begin_nonfinite(struct copied *copied, enum moment moment);
 void end_nonfinite(struct copied *copied, enum moment moment);
-// What the range at an address held before the window and holds since, of numbers of a type: 0, or bits.
-// False: it was not read.
-bool nonfinite_of(uint64_t address, unsigned type, uint8_t *had, uint8_t *appeared);
+uint8_t nonfinite_of_type(uint8_t bits, unsigned type); // those of the bits that are of numbers of this type
+// What the range at an address held before a launch and holds since, of numbers of a type: 0, or bits. False:
+// it was not read.
+typedef bool nonfinite_at(uint64_t address, unsigned type, uint8_t *had, uint8_t *appeared,
+                          const void *state);
+nonfinite_at nonfinite_of; // of the window
 
 bool store_chunk(struct piece *piece, size_t at, size_t bytes); // with its entry; false: piece->error
 

@@ -135,7 +135,11 @@ static void add_stream(uint64_t handle, uint64_t context) {
     streams[stream_count++] = (struct stream){handle, context};
 }
 
+static ZERO_IN_CHILD _Atomic uint64_t ended_streams;
+uint64_t streams_ended(void) { return atomic_load(&ended_streams); }
+
 static void remove_streams(uint64_t handle, uint64_t context) {
+  atomic_fetch_add(&ended_streams, 1);
   HOLD(lock);
   for (size_t n = 0; n < stream_count;) {
     if (handle != 0 ? streams[n].handle == handle : streams[n].context == context)

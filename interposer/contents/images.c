@@ -54,11 +54,11 @@ bool images_can_be_made(uint64_t context) {
 
 bool images_are_there(void) { return memory != NULL; }
 
-void images_end(uint64_t context) {
+void images_end(uint64_t context, bool are_written) {
   if (memory == NULL || (context != 0 && context != context_of_memory))
     return;
   // Where it stays registered the device may still write there.
-  if (ASK("cuMemHostUnregister", word(memory)) == SUCCESS)
+  if (!are_written && ASK("cuMemHostUnregister", word(memory)) == SUCCESS)
     munmap(memory, MARKER_BYTES + room);
   memory = NULL;
   head = 0;
@@ -73,10 +73,14 @@ uint64_t position_for(uint64_t at, uint64_t bytes) {
   return start % room + bytes > room ? (start / room + 1) * room : start; // in one piece
 }
 
-int take_image(const struct range *range, struct stream_name stream, uint64_t *position) {
-  *position = position_for(head, range->bytes);
-  head = *position + range->bytes;
-  uint64_t to = word(image_at(*position));
+uint64_t reserve_image(uint64_t bytes) {
+  uint64_t position = position_for(head, bytes);
+  head = position + bytes;
+  return position;
+}
+
+int take_image(const struct range *range, struct stream_name stream, uint64_t position) {
+  uint64_t to = word(image_at(position));
   return stream.per_thread ? ASK("cuMemcpyDtoHAsync_v2_ptsz", to, range->base, range->bytes, stream.handle)
                            : ASK("cuMemcpyDtoHAsync_v2", to, range->base, range->bytes, stream.handle);
 }
@@ -93,43 +97,114 @@ uint32_t marker(unsigned marker) {
 
 // ---- what can be reached without reading --------------------------------------------------------
 
+struct target {
+  uint64_t base;
+  uint32_t serial;
+};
 struct searched {
   uint64_t bytes, spans;
   uint64_t next; // offset at which its next image is searched
   uint32_t serial;
-  bool leads_nowhere;
+  bool is_known, is_more; // is_more: than there is room for, while it is read
+  unsigned count;
+  struct target targets[MOST_TARGETS];
 };
 static MUTEX(lock);
 static ZERO_IN_CHILD struct handle_table table; // by the ranges' bases
 
-void range_was_searched(const struct range *range, uint64_t spans, bool leads_nowhere) {
+static struct searched *searched_of(const struct range *range) {
+  struct handle_row *row = find_handle(&table, range->base);
+  struct searched *item = row != NULL ? row->object : NULL;
+  return item != NULL && item->serial == range->serial && item->bytes == range->bytes ? item : NULL;
+}
+
+void search_begins(const struct range *range) {
   if (!selection.when.in_stream)
     return;
   HOLD(lock);
   struct handle_row *row = find_handle(&table, range->base);
   struct searched *item = row != NULL ? row->object : calloc(1, sizeof *item);
-  if (item == NULL || (row == NULL && !add_handle(&table, range->base, item)))
+  if (item != NULL && (row != NULL || add_handle(&table, range->base, item)))
+    *item = (struct searched){.bytes = range->bytes, .serial = range->serial};
+  else if (row == NULL)
+    free(item);
+}
+
+static bool add_target(struct searched *item, const struct range *range) {
+  unsigned n = 0;
+  while (n < item->count && item->targets[n].base != range->base)
+    n++;
+  if (n == MOST_TARGETS)
+    return false;
+  item->targets[n] = (struct target){range->base, range->serial};
+  item->count += n == item->count;
+  return true;
+}
+
+void range_leads_to(const struct range *range, const uint8_t *data, size_t bytes) {
+  struct range named[MOST_TARGETS];
+  size_t count;
+  if (!selection.when.in_stream)
     return;
-  *item = (struct searched){range->bytes, spans, 0, range->serial, leads_nowhere};
+  bool is_all = memory_named(data, bytes, named, MOST_TARGETS, &count);
+  HOLD(lock);
+  struct searched *item = searched_of(range);
+  if (item == NULL)
+    return;
+  item->is_more = item->is_more || !is_all;
+  for (size_t n = 0; n < count; n++)
+    item->is_more = !add_target(item, &named[n]) || item->is_more;
+}
+
+void range_was_searched(const struct range *range, uint64_t spans) {
+  if (!selection.when.in_stream)
+    return;
+  HOLD(lock);
+  struct searched *item = searched_of(range);
+  if (item == NULL)
+    return;
+  item->spans = spans;
+  item->is_known = !item->is_more;
+}
+
+// Whether words lead only where the last search has led.
+static bool leads_nowhere_else(const struct searched *item, const uint8_t *data, size_t bytes) {
+  struct range named[MOST_TARGETS];
+  size_t count;
+  if (!memory_leads_anywhere(data, bytes))
+    return true;
+  bool is_known = memory_named(data, bytes, named, MOST_TARGETS, &count);
+  for (size_t n = 0; n < count && is_known; n++) {
+    unsigned m = 0;
+    while (m < item->count &&
+           (item->targets[m].base != named[n].base || item->targets[m].serial != named[n].serial))
+      m++;
+    is_known = m < item->count;
+  }
+  return is_known;
 }
 
 void search_image(const struct range *range, uint64_t position, uint64_t most_bytes) {
   HOLD(lock);
-  struct handle_row *row = find_handle(&table, range->base);
-  struct searched *item = row != NULL ? row->object : NULL;
-  if (item == NULL || item->serial != range->serial || item->bytes != range->bytes)
+  struct searched *item = searched_of(range);
+  if (item == NULL)
     return;
   uint64_t at = item->next < range->bytes ? item->next : 0, left = range->bytes - at;
   uint64_t bytes = left < most_bytes ? left : most_bytes;
   item->next = at + bytes;
-  if (memory_leads_anywhere(image_at(position + at), bytes))
-    item->leads_nowhere = false;
+  if (!leads_nowhere_else(item, image_at(position + at), bytes))
+    item->is_known = false;
 }
 
-bool range_leads_nowhere(const struct range *range) {
+bool range_targets(const struct range *range, struct range targets[MOST_TARGETS], unsigned *count) {
   HOLD(lock);
-  struct handle_row *row = find_handle(&table, range->base);
-  const struct searched *item = row != NULL ? row->object : NULL;
-  return item != NULL && item->leads_nowhere && item->serial == range->serial &&
-         item->bytes == range->bytes && item->spans == memory_spans();
+  const struct searched *item = searched_of(range);
+  *count = 0;
+  if (item == NULL || !item->is_known || item->spans != memory_spans())
+    return false;
+  for (unsigned n = 0; n < item->count; n++)
+    if (!memory_find(item->targets[n].base, &targets[n]) || targets[n].serial != item->targets[n].serial)
+      return false; // what is there now was not found by a search
+  *count = item->count;
+  return true;
 }

@@ -15,22 +15,28 @@ enum { MARKERS = 2048 }; // words that streams write
 // this is for one thread at a time.
 bool images_can_be_made(uint64_t context);
 bool images_are_there(void);
-void images_end(uint64_t context); // before it ends; 0: whichever they are of
-uint64_t image_room(void);         // bytes for images
-// Enqueues the copy of a range. Images lie one after another; a later one takes the place of those that are
-// image_room() before it. Gives the driver's answer.
-int take_image(const struct range *range, struct stream_name stream, uint64_t *position);
-uint64_t next_image(void); // the position after the last one
-uint64_t
-position_for(uint64_t at,
-             uint64_t bytes); // where an image of so many bytes lies that begins there at the earliest
+// Before it ends; 0: whichever they are of. are_written: a stream may still come to a copy, so the memory
+// stays.
+void images_end(uint64_t context, bool are_written);
+uint64_t image_room(void); // bytes for images
+// Images lie one after another; a later one takes the place of those that are image_room() before it.
+uint64_t next_image(void);                          // the position after the last one
+uint64_t position_for(uint64_t at, uint64_t bytes); // of an image that begins there at the earliest
+uint64_t reserve_image(uint64_t bytes);             // the position of the next one
+// Enqueues the copy of a range. Gives the driver's answer.
+int take_image(const struct range *range, struct stream_name stream, uint64_t position);
 const uint8_t *image_at(uint64_t position);
 // The stream writes `value` when it has come so far.
 int write_marker(unsigned marker, uint32_t value, struct stream_name stream);
 uint32_t marker(unsigned marker); // the value that it holds now
 
-// Ranges that hold no pointers by the last reading: only of these is it known what a launch can reach.
-void range_was_searched(const struct range *range, uint64_t spans, bool leads_nowhere);
-bool range_leads_nowhere(const struct range *range);
-// Pointers may be written into them later: of an image that is there, the next part is searched.
+// Where the pointers in a range led when it was read last: only then is it known what a launch can reach. In
+// order: it is about to be read, some words of it lead somewhere, it was read whole.
+enum { MOST_TARGETS = 16 };
+void search_begins(const struct range *range);
+void range_leads_to(const struct range *range, const uint8_t *data, size_t bytes);
+void range_was_searched(const struct range *range, uint64_t spans);
+// False: not known. By the last search, and all of them are there still.
+bool range_targets(const struct range *range, struct range targets[MOST_TARGETS], unsigned *count);
+// Pointers may be written into it later: of an image that is there, the next part is searched.
 void search_image(const struct range *range, uint64_t position, uint64_t most_bytes);

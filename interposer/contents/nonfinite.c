@@ -60,15 +60,17 @@ void end_nonfinite(struct copied *copied, enum moment moment) {
     copied->had |= copied->nonfinite[at / CHUNK_BYTES];
 }
 
-bool nonfinite_of(uint64_t address, unsigned type, uint8_t *had, uint8_t *appeared) {
+uint8_t nonfinite_of_type(uint8_t bits, unsigned type) { return (uint8_t)(bits & bits_of(type, true, true)); }
+
+bool nonfinite_of(uint64_t address, unsigned type, uint8_t *had, uint8_t *appeared, const void *unused) {
+  (void)unused;
   struct range range;
   if (!memory_find(address, &range) || range.kind == RANGE_ARRAY || range.state != RANGE_TOUCHED)
     return false;
   const struct copied *copied = copied_before(&range);
   if (copied == NULL || !copied->whole)
     return false;
-  uint8_t bits = bits_of(type, true, true);
-  *had = (uint8_t)(copied->had & bits);
-  *appeared = (uint8_t)(copied->appeared & bits);
+  *had = nonfinite_of_type(copied->had, type);
+  *appeared = nonfinite_of_type(copied->appeared, type);
   return true;
 }

@@ -47,6 +47,8 @@ static void take_piece(struct copy_writer *writer, struct piece *piece) {
       copied->may_reach[chunk] = 1;
     if (reading->reached != NULL && copied->may_reach[chunk])
       copied->may_reach[chunk] = memory_reach(piece->data + at, length, reading->reached);
+    if (reading->reached != NULL && copied->may_reach[chunk])
+      range_leads_to(writer->range, piece->data + at, length);
     if (same)
       continue;
     note_nonfinite(copied, chunk, piece->data + at, length, writer->moment == MOMENT_AFTER);
@@ -93,10 +95,6 @@ static int read_range(struct reading *reading) {
   return result;
 }
 
-static size_t chunks_of(const struct range *range) {
-  return (size_t)((range->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
-}
-
 static void skip(const struct range *range, uint64_t call) {
   left_out_bytes += range->bytes;
   write_note(NOTE_MEMORY_SKIPPED, 0, call, "%lu bytes at 0x%lx: the limit of %lu bytes is reached",
@@ -138,11 +136,13 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
   copied->whole = false;
   bool pushed = push_context_of(range);
   begin_nonfinite(copied, moment);
+  if (reached != NULL)
+    search_begins(range);
   int result = read_range(&reading);
   end_nonfinite(copied, moment);
   bool whole = result == SUCCESS && !reading.over_limit && writer_is_open();
   if (whole && reached != NULL)
-    range_was_searched(range, spans, memchr(copied->may_reach, 1, chunks_of(range)) == NULL);
+    range_was_searched(range, spans);
   copied->whole = finish_piece(&reading.writer, whole ? COPY_LAST : 0) && whole;
   if (pushed)
     pop_context();
@@ -160,7 +160,7 @@ void copy_contents(struct range_list *list, enum moment moment, uint64_t call, b
   if (problem == NULL && device_becomes_idle(list, &problem))
     atomic_store(&host_memory_is_pending, false);
   if (UNLIKELY(selection.when.triggers != 0) && moment == MOMENT_AFTER && problem == NULL)
-    tell_recording(false);
+    tell_recording(0);
   note_device_error(problem, moment, call);
   // A kernel with a wrong address may reach no memory at all.
   if (problem != NULL && problem != context_has_ended && list->count == 0 && moment == MOMENT_AFTER)

@@ -21,7 +21,8 @@ static inline uint64_t bits_of_float(float value) {
 
 // Whichever call is told first that the device has failed: what is known of its launches is written then.
 static inline int looked_at(int result) {
-  if (UNLIKELY(result != SUCCESS) && selection.when.in_stream && current_mode() == MODE_CLOSED)
+  if (UNLIKELY(result != SUCCESS) && selection.when.in_stream && current_mode() == MODE_CLOSED &&
+      current_thread()->depth == 0)
     device_may_have_failed(NULL, result);
   return result;
 }

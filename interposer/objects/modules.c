@@ -272,7 +272,10 @@ void ask_for_variables(void) {
   pthread_mutex_unlock(&lock);
 }
 
+static MUTEX(asking_types);
+
 const char *element_types_of(struct kernel *kernel, uint32_t *bytes) {
+  HOLD(asking_types);
   if (!kernel->types_asked && kernel->owner != 0) {
     kernel->types_asked = true;
     pthread_mutex_lock(&lock);

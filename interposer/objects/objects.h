@@ -30,7 +30,7 @@ struct kernel {
   _Atomic uint32_t list_name; // window/launches.c
   char *types;                // element_types_of
   uint32_t types_bytes;
-  bool types_asked;
+  atomic_bool types_asked;
 };
 
 // False: a launch of this handle is of no interest while the window is closed.
@@ -62,7 +62,7 @@ void ask_for_variables(void); // they become ranges of memory. The gate is close
 // these what `element_types_of` says of it.
 char *variable_names(const struct attachment *part, const char *kernel, uint32_t *bytes);
 // Of the numbers that the pointers in a kernel's parameters lead to: "OFFSET TYPE" each with its NUL, type 0
-// to 3 for f16, bf16, f32 and f64. NULL: not known. One thread at a time: the gate is closed.
+// to 3 for f16, bf16, f32 and f64. NULL: not known.
 const char *element_types_of(struct kernel *kernel, uint32_t *bytes);
 
 // ---- where a launch came from -------------------------------------------------------------------

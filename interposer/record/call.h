@@ -42,7 +42,7 @@ struct call {
   uint32_t opened;                     // open_window_for: the window that it opened, 0: none
   uint32_t origin;     // look_at_origin: number of its stack of frames and ranges, 0: not known
   bool is_from_source; // likewise: the selection asks for a line in it
-  uint64_t flight;     // begin_flight: 0: none
+  uint64_t flight;     // begin_flight: 0: it is recorded while it is made, or not at all
   uint64_t number;     // number_call; 0 after begin_call: it is not recorded
 
   // For one window: prepare_call, and again for each other window that has opened while the thread waited.

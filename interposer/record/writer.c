@@ -97,10 +97,10 @@ static void take_lock(void) {
 static void give_lock(void) { atomic_store_explicit(&taken, false, memory_order_release); }
 
 // The mapping is there as long as the lock is held.
-void tell_recording(bool records) {
+void tell_recording(uint64_t since_ns) {
   take_lock();
   if (mapped != NULL)
-    atomic_store(&file_header()->recording_since_ns, records ? now_ns() : 0);
+    atomic_store(&file_header()->recording_since_ns, since_ns);
   give_lock();
 }
 

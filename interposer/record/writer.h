@@ -30,10 +30,10 @@ void put_note(enum note code, uint16_t function, uint64_t call, const char *text
 void write_note(enum note code, uint16_t function, uint64_t call, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 // Words of the file that others read and write while the process runs (replay/raw/FORMAT.md).
-void tell_recording(bool records); // a launch that is watched is under way
-uint32_t times_asked(void);        // by `replay trigger`
-struct watch_counts {              // of a capture that watches
-  uint32_t state;                  // 0: none, 1: it watches, 2: it has ended
+void tell_recording(uint64_t since_ns); // a launch that is watched is under way; 0: none is
+uint32_t times_asked(void);             // by `replay trigger`
+struct watch_counts {                   // of a capture that watches
+  uint32_t state;                       // 0: none, 1: it watches, 2: it has ended
   uint32_t hits;
   uint64_t launches, in_stream, waited, paused, beyond_bandwidth, image_bytes;
 };

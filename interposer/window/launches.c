@@ -160,6 +160,12 @@ void begin_timing(struct call *call, struct list_row *row, struct watched_row *w
     end_timing(timing);
 }
 
+void watch_time(struct call *call) {
+  struct watched_row *row = call->timing == NULL ? row_of_launch(call) : NULL;
+  if (row != NULL)
+    begin_timing(call, NULL, row);
+}
+
 void launch_was_timed(struct call *call, int result) {
   if (result == SUCCESS && record_event(call->timing, call->timing->stop) == SUCCESS)
     atomic_store_explicit(&call->timing->state, TIMING_UNDER_WAY, memory_order_release);

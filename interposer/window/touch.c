@@ -234,6 +234,11 @@ static void prepare_touched_memory(struct call *call) {
   }
 }
 
+static bool ends_memory(const struct function *function) {
+  return function->effect == EFFECT_FREE || function->effect == EFFECT_UNMAP ||
+         (function->effect == EFFECT_DESTROY && unloads(function));
+}
+
 void prepare_memory(struct call *call) {
   bool open = current_mode() == MODE_OPEN;
   if (call->function->effect == EFFECT_LAUNCH) { // the most frequent by far
@@ -244,6 +249,8 @@ void prepare_memory(struct call *call) {
   uint64_t address = term_value(call, &call->function->effect_terms[0]);
   uint64_t bytes = term_value(call, &call->function->effect_terms[1]);
   enum handle_type ended = ended_by(call->function);
+  if (!open && ends_memory(call->function))
+    flights_land();
   switch (call->function->effect) {
   case EFFECT_FREE:
   case EFFECT_HOST_FREE:

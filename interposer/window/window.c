@@ -9,10 +9,7 @@
 
 static ZERO_IN_CHILD _Atomic uint64_t launches_recorded;
 static ZERO_IN_CHILD _Atomic uint64_t launches_finished; // of those that were selected
-// Windows open and close under it. It is not held while memory is read.
-static MUTEX(changing);
-static ZERO_IN_CHILD bool window_is_closing; // the present one
-static ZERO_IN_CHILD atomic_bool any_window;
+static ZERO_IN_CHILD bool window_is_closing;             // the present one
 
 // ---- opening and closing ------------------------------------------------------------------------
 
@@ -21,7 +18,7 @@ uint32_t open_window(uint64_t call, uint64_t ordinal) {
   if (!selection.all)
     refresh_hints(); // calls the application
   lose_time();
-  HOLD(changing);
+  HOLD(windows_change);
   if (current_mode() == MODE_CLOSED) {
     atomic_store(&any_window, true);
     number = atomic_fetch_add(&window_number, 1) + 1;
@@ -34,22 +31,6 @@ uint32_t open_window(uint64_t call, uint64_t ordinal) {
     write_graph_changes(); // those that came in between
   }
   return number;
-}
-
-bool tell_window(uint64_t ordinal, void (*tell)(uint32_t window, uint64_t number, void *state), void *state) {
-  HOLD(changing);
-  if (current_mode() == MODE_OPEN || !writer_is_open())
-    return false;
-  atomic_store(&any_window, true);
-  uint32_t window = atomic_fetch_add(&window_number, 1) + 1;
-  uint64_t number = next_call_number();
-  write_graph_changes();
-  write_note(NOTE_WINDOW_OPEN, 0, number, "launch %lu", ordinal);
-  tell(window, number, state);
-  describe_perturbation();
-  write_note(NOTE_WINDOW_CLOSE, 0, number, "1 launch");
-  tell_hit();
-  return true;
 }
 
 // With a window for each launch: the launches that are selected, if all of them come.
@@ -66,7 +47,7 @@ static bool more_windows_follow(void) {
 
 // With a window for each launch there may be more to come: all memory counts as untouched again.
 static void end_window(void) {
-  HOLD(changing);
+  HOLD(windows_change);
   bool more = more_windows_follow();
   if (more) {
     memory_forget_touches();
@@ -83,7 +64,7 @@ static void end_window(void) {
 // True for one thread alone.
 static bool begin_closing(uint32_t number) {
   lose_time();
-  HOLD(changing);
+  HOLD(windows_change);
   bool closes = current_mode() == MODE_OPEN && !window_is_closing && atomic_load(&window_number) == number;
   if (closes)
     window_is_closing = true;
@@ -133,8 +114,11 @@ void finish_selection(void) {
     close_window(current_thread(), last_call_number(), atomic_load(&window_number), NULL);
   else
     describe_perturbation();
-  if (selection.when.triggers != 0)
-    end_watching();
+  if (selection.when.triggers != 0) {
+    look_for_failure();
+    flights_land();
+    end_watching(flights_not_judged());
+  }
   if (!atomic_load(&any_window) && writer_is_open())
     write_note(NOTE_NO_WINDOW, 0, 0, "%lu launches matched", atomic_load(&perturbation.launches_matched));
 }
@@ -143,6 +127,13 @@ static void count_match(struct kernel *kernel, const uint32_t geometry[7], void 
   (void)kernel;
   (void)geometry;
   (*(uint32_t *)state)++;
+}
+
+static bool is_wanted(struct call *call) { // by what is watched for
+  enum launch_use use = use_of_launch(call);
+  if (use == LAUNCH_IN_A_PAUSE)
+    launch_is_not_watched();
+  return use == LAUNCH_IS_RECORDED || (use == LAUNCH_IS_IN_THE_RING && begin_flight(call) == FLIGHT_WAITS);
 }
 
 // Each kernel in a graph that matches is a launch of its own; the window holds the launch of the graph.
@@ -160,7 +151,7 @@ void select_launch(struct call *call) {
     return;
   uint64_t first = atomic_fetch_add(&perturbation.launches_matched, count) + 1, opens = 0;
   call->ordinal = first;
-  bool wanted = selection.when.triggers != 0 && launch_is_wanted(call);
+  bool wanted = selection.when.triggers != 0 && is_wanted(call);
   for (uint64_t ordinal = first; ordinal < first + count; ordinal++)
     if (selection.when.triggers != 0 ? wanted : ordinal_is_selected(ordinal)) {
       call->selected_launches++;

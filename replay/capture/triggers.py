@@ -12,7 +12,7 @@ from replay.text import parse_size, parse_time
 
 _TIMES = "give for example 5ms, 30s or 10m"
 _BY_NAME = {trigger.name: trigger for trigger in TRIGGERS}
-_BY_DEVICE = {"error", "assert"}  # the device itself says so
+_IN_STREAM = {"error", "assert", "nan", "hang"}  # found without waiting for each launch
 _BY_NEXT = {item.name for item in TRIGGERS if not item.ring}  # the next such launch is kept
 _SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}
 
@@ -35,9 +35,8 @@ class Watching:
 
     @property
     def in_stream(self) -> bool:
-        """Whether a launch can be watched with no wait of the host. What is found out by looking at a launch when it
-        has ended, or has to outlive the process, cannot."""
-        if not self.triggers.keys() & _BY_DEVICE or self.triggers.keys() - _BY_DEVICE - _BY_NEXT:
+        """Whether a launch can be watched with no wait of the host. What has to outlive the process cannot."""
+        if not self.triggers.keys() & _IN_STREAM or self.triggers.keys() - _IN_STREAM - _BY_NEXT:
             return False
         return not (self.keeps_launch_itself and self.triggers.keys() & _BY_NEXT)
 
@@ -101,7 +100,7 @@ def parse_watching(
         raise UsageError(
             "these triggers have each launch waited for, so nothing is copied beside it",
             where="--ring-bandwidth",
-            next="use it with --when error or assert, alone or with slower=, time= and signal",
+            next="use it with --when error, assert, nan or hang=, alone or with slower=, time= and signal",
         )
     return watching
 

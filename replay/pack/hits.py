@@ -23,6 +23,7 @@ _NOT_WATCHED = {
     "watched.held": "for NaN: memory that they reach held one, or an infinity, before",
     "watched.shared": "that came while one of another thread was recorded",
     "watched.beyond_bandwidth": "that were more than --ring-bandwidth allows to copy",
+    "watched.not_judged": "for NaN: the application ended before they were looked at",
     "watched.rows": "of more kernels and geometries than are timed",
 }
 

@@ -36,9 +36,13 @@ T = TypeVar("T")
 
 
 def ended_inside(reader: SnapshotReader) -> str:
-    """The call of the window that did not return in the application; "" where all did."""
+    """What of the window did not end in the application: a call that did not return, or the launch that `--when hang`
+    kept it for; "" where all did."""
     inside = (note for note in all_of(reader, Note) if note.code == "CALL_IN_FLIGHT")
-    return next((f"call {note.call} {note.function}" for note in inside), "")
+    summary = first_of(reader, Summary)
+    kept_for = "" if summary is None else summary.trigger
+    launch = kept_for.removeprefix("hang ").partition(":")[0] if kept_for.startswith("hang ") else ""
+    return next((f"call {note.call} {note.function}" for note in inside), launch)
 
 
 def snapshot_facts(reader: SnapshotReader, window: int | None) -> SnapshotFacts:

@@ -141,7 +141,8 @@ class Runner:
             print(f"capture: {directory}")
         if sanitizers.CHOSEN:
             assert not (found := sanitizers.reports(self.folder)), found
-        return done, read_capture(directory) if read and directory and directory.is_dir() else None
+        is_read = read and directory is not None and directory.is_dir()
+        return done, read_capture(directory, are_kept="when" not in settings) if is_read else None
 
 
 @pytest.fixture

@@ -117,7 +117,8 @@ def _symbol(word: int) -> str:
 class _Copies:
     """Puts the contents of ranges together from what their copies list."""
 
-    def __init__(self) -> None:
+    def __init__(self, are_kept: bool) -> None:
+        self.are_kept = are_kept
         self.whole: dict[tuple[int, int], bytes] = {}
         self.open: dict[tuple[int, int], tuple[bytearray, set[int]]] = {}
 
@@ -135,7 +136,7 @@ class _Copies:
             length = min(step, size - piece * step)
             data = bytes(length) if offset == 2**64 - 1 else blobs[offset : offset + length]
             assert len(data) == length, "a piece is written before the record that refers to it"
-            assert offset == 2**64 - 1 or length > 100_000 or crc32c(data) == check
+            assert not self.are_kept or offset == 2**64 - 1 or length > 100_000 or crc32c(data) == check
             contents[piece * step : piece * step + length] = data
             known.add(piece)
         if flags & CopyFlag.LAST:
@@ -155,7 +156,7 @@ def _log(data: bytes) -> bytes:
     return log
 
 
-def read_file(path: Path) -> ProcessFile:
+def read_file(path: Path, are_kept: bool = True) -> ProcessFile:
     data = path.read_bytes()
     blobs_path = path.with_name(path.name.replace("calls.", "blobs."))
     blobs = blobs_path.read_bytes() if blobs_path.exists() else b""  # killed before it was made
@@ -168,7 +169,7 @@ def read_file(path: Path) -> ProcessFile:
     at = 4096 + 2 * struct.unpack_from("<I", data, 48)[0]
     ended = not any(struct.unpack_from("<QQ", data, 32))
     data = _log(data)
-    open_calls, in_window, copies = {}, False, _Copies()
+    open_calls, in_window, copies = {}, False, _Copies(are_kept)
     while at + 8 <= len(data):
         size, kind = struct.unpack_from("<IH", data, at)
         if size == 0:
@@ -225,6 +226,7 @@ def read_file(path: Path) -> ProcessFile:
     return file
 
 
-def read_capture(directory: Path) -> Capture:
-    files = [read_file(path) for path in sorted(directory.glob("calls.*.bin"))]
+def read_capture(directory: Path, are_kept: bool = True) -> Capture:
+    """are_kept: all contents that records refer to are; those of launches that nobody keeps may be overwritten."""
+    files = [read_file(path, are_kept) for path in sorted(directory.glob("calls.*.bin"))]
     return Capture(directory, files, all(file.end is not None for file in files))

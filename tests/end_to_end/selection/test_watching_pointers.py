@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import textwrap
 
@@ -76,6 +77,10 @@ def fault(replay, how, wrong):
 @pytest.mark.parametrize("how", ["copy", "kernel"])
 def test_they_are_seen_soon_and_what_they_lead_to_is_captured(replay, how):
     assert not [text for text in fault(replay, how, 28) if "a pointer to it" in text]
+    summary = json.loads(replay("info", "x.rsnap", "--json").stdout)["summary"]
+    waited = re.search(r"; (\d+) waited for", summary["watched"])
+    assert waited is not None
+    assert int(waited[1]) < 10, "once more when they were seen, and not for each launch since"
     assert "FAULT reproduced: CUDA_ERROR_ILLEGAL_ADDRESS in kernel through" in replay("run", "x.rsnap").stdout
 
 

@@ -26,6 +26,8 @@ ENDINGS = (
     "return", "exit", "_exit", "abort", "segv", "kill", "faults", "kills", "aborts", "exits", "thread-exits", "exec",
     "fork", "fork-dies", "fork-silent", "close-all", "chdir",
 )  # fmt: skip
+EACH = {"kernel": "increment", "launch": f"1-{(1 << 63) - 1}", "each": 1, "max_snapshots": 1}
+WATCHES = {"ring": 3, "ring_in_stream": 1}
 CAPTURES: dict[str, dict[str, object]] = {
     "no launch": {"kernel": "absent"},
     "one launch": {"kernel": "increment", "launch": "20-20"},
@@ -35,13 +37,22 @@ CAPTURES: dict[str, dict[str, object]] = {
     "list": {"list": 1},
     "bytes": {"all": 1, "max_bytes": 4096, "max_launches": 100},
     "launches": {"all": 1, "max_launches": 5},
+    "no wait": EACH | WATCHES | {"when": "error,nan,hang=60000000000"},
+    "small ring": EACH | WATCHES | {"when": "error,hang=60000000000", "ring_bytes": 16384},
 }
+
+WITHOUT_SNAPSHOT = ("no launch", "no wait", "small ring")
 
 
 def readable(directory: Path, output: Path) -> int:
     """Pack the capture as `replay pack` does, and read every byte of the snapshots. Gives how many there are."""
     report = pack(directory, output)
-    assert set(report.problems) <= {ENDED_WHILE_COPYING}
+    problems = {
+        text
+        for text in report.problems
+        if not text.endswith("is left out: the application ended before its first call")
+    }
+    assert problems <= {ENDED_WHILE_COPYING}
     for snapshot in report.snapshots:
         with SnapshotReader(snapshot.path) as reader:
             assert not reader.verify().damages
@@ -62,7 +73,7 @@ def test_every_ending_is_survived(
         assert (captured.returncode, captured.stdout) == (alone.returncode, alone.stdout), ending
         if capture != "list":  # which records nothing
             snapshots = readable(directory, tmp_path / f"{ending}.rsnap")
-            assert snapshots > 0 or capture == "no launch", ending
+            assert snapshots > 0 or capture in WITHOUT_SNAPSHOT, ending
 
 
 @pytest.mark.parametrize("settings", CAPTURES.values(), ids=CAPTURES)

@@ -94,16 +94,73 @@ static struct {
   uint64_t from, bytes;
 } queued;
 
-static void run_queued(void) {
+static pthread_mutex_t queue = PTHREAD_MUTEX_INITIALIZER;
+
+// Not 0: the device has stopped, and answers this to who asks whether it is idle. What is submitted waits, in
+// its order, until it goes on; of more than fake_room whoever submits it waits, too.
+EXPORT volatile int fake_device_stops, fake_launch_stops_device; // the next one does
+EXPORT volatile unsigned fake_room = 4096;
+static struct waiting {
+  void *to;
+  uint64_t from, bytes;
+  uint32_t value; // where bytes is 0
+} waiting[4096];
+static unsigned waiting_count;
+
+static int submit_later(void *to, uint64_t from, uint64_t bytes, uint32_t value) {
+  if (!fake_device_stops)
+    return 0;
+  while (waiting_count >= fake_room)
+    usleep(1000);
+  pthread_mutex_lock(&queue);
+  waiting[waiting_count++] = (struct waiting){to, from, bytes, value};
+  pthread_mutex_unlock(&queue);
+  return 1;
+}
+
+EXPORT void fake_device_goes_on(void) {
+  pthread_mutex_lock(&queue);
+  for (unsigned n = 0; n < waiting_count; n++)
+    if (waiting[n].bytes > 0)
+      memcpy(waiting[n].to, (void *)(uintptr_t)waiting[n].from, waiting[n].bytes);
+    else
+      memcpy(waiting[n].to, &waiting[n].value, sizeof waiting[n].value);
+  waiting_count = 0;
+  fake_device_stops = 0;
+  pthread_mutex_unlock(&queue);
+}
+
+static void queue_copy(void *to, uint64_t from, uint64_t bytes) {
+  pthread_mutex_lock(&queue);
   if (queued.to != NULL)
     memcpy(queued.to, (void *)(uintptr_t)queued.from, queued.bytes);
-  queued.to = NULL;
+  queued.to = to, queued.from = from, queued.bytes = bytes;
+  pthread_mutex_unlock(&queue);
 }
+
+static void run_queued(void) { queue_copy(NULL, 0, 0); }
 
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, uint64_t bytes, uint64_t stream) {
   LOGGED(cuMemcpyDtoHAsync_v2, (uint64_t)to, from, bytes, stream)
+  if (!submit_later(to, from, bytes, 0))
+    queue_copy(to, from, bytes);
+  return 0;
+}
+EXPORT int cuStreamWriteValue32_v2(uint64_t stream, uint64_t to, uint32_t value, uint32_t flags) {
+  LOGGED(cuStreamWriteValue32_v2, stream, to, value, flags)
   run_queued();
-  queued.to = to, queued.from = from, queued.bytes = bytes;
+  if (!submit_later((void *)(uintptr_t)to, 0, 0, value))
+    __atomic_store_n((uint32_t *)(uintptr_t)to, value, __ATOMIC_RELEASE);
+  return 0;
+}
+EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *device, uint64_t host, uint32_t flags) {
+  LOGGED(cuMemHostGetDevicePointer_v2, (uint64_t)device, host, flags)
+  *device = host;
+  return 0;
+}
+EXPORT int cuMemHostUnregister(uint64_t host) {
+  LOGGED(cuMemHostUnregister, host)
+  run_queued();
   return 0;
 }
 EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, void *from, uint64_t bytes, uint64_t stream) {
@@ -140,10 +197,12 @@ EXPORT int cuStreamIsCapturing_ptsz(uint64_t stream, int *status) {
 EXPORT int cuStreamQuery(uint64_t stream) {
   LOGGED(cuStreamQuery, stream)
   run_queued();
-  return fake_device_waits ? 600 : 0; // CUDA_ERROR_NOT_READY
+  return fake_device_stops ? fake_device_stops : fake_device_waits ? 600 : 0; // CUDA_ERROR_NOT_READY
 }
 EXPORT int cuCtxSynchronize(void) {
   LOGGED(cuCtxSynchronize, 0)
+  if (fake_device_stops > 0 && fake_device_stops != 600)
+    return fake_device_stops;
   while (fake_device_waits)
     usleep(1000);
   return 0;
@@ -170,6 +229,7 @@ static int allocate(uint64_t *address, uint64_t bytes) {
 
 static int release(uint64_t address) {
   int result = 1;
+  run_queued();
   pthread_mutex_lock(&lock);
   for (int n = 0; n < allocation_count; n++)
     if (allocations[n].base == address) {
@@ -357,8 +417,15 @@ EXPORT int cuKernelGetParamInfo(uint64_t kernel, uint64_t index, uint64_t *offse
 
 static int launch(uint64_t function, void **values) {
   const char *name = name_of(function);
+  run_queued();
   if (name == NULL)
     return 400;
+  if (fake_launch_stops_device) {
+    fake_device_stops = fake_launch_stops_device;
+    fake_launch_stops_device = 0;
+  }
+  if (fake_device_stops)
+    return 0;
   if (strstr(name, "increment") != NULL) {
     uint32_t *data = *(uint32_t **)values[0], count = *(uint32_t *)values[1];
     for (uint32_t n = 0; n < count; n++)
@@ -387,6 +454,8 @@ static int launch(uint64_t function, void **values) {
     pthread_exit(NULL);
   } else if (strcmp(name, "refuses") == 0) {
     return 700;
+  } else if (strcmp(name, "too_large") == 0) {
+    return 1;
   }
   return 0;
 }

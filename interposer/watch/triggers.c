@@ -12,7 +12,7 @@
 #include "generated/structs.h"
 #include "objects/objects.h"
 #include "record/writer.h"
-#include "window/window.h"
+#include "watch/watch.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -37,17 +37,19 @@ struct watched_row { // a kernel with one geometry
 static MUTEX(lock);
 static ZERO_IN_CHILD struct handle_table rows;
 static ZERO_IN_CHILD atomic_bool has_ended;
-static ZERO_IN_CHILD uint64_t hits, pause_ns;
+static ZERO_IN_CHILD _Atomic uint64_t hits;
+static ZERO_IN_CHILD uint64_t pause_ns;
 static ZERO_IN_CHILD bool is_to_be_told;
 static ZERO_IN_CHILD _Atomic uint64_t paused_until_ns;
-static ZERO_IN_CHILD uint32_t answered;             // requests of `replay trigger`
+static ZERO_IN_CHILD _Atomic uint32_t answered;     // requests of `replay trigger`
 static ZERO_IN_CHILD volatile sig_atomic_t signals; // that have come
-static ZERO_IN_CHILD uint32_t signals_answered;
+static ZERO_IN_CHILD _Atomic uint32_t signals_answered;
 static ZERO_IN_CHILD _Atomic uint64_t unwatched_paused;
-static ZERO_IN_CHILD uint64_t unwatched_types;  // launches of which --when nan knows no types
-static ZERO_IN_CHILD uint64_t unwatched_held;   // whose memory held such numbers before
-static ZERO_IN_CHILD uint64_t unwatched_shared; // that came in the window of another thread's launch
+static ZERO_IN_CHILD _Atomic uint64_t unwatched_types; // launches of which --when nan knows no types
+static ZERO_IN_CHILD _Atomic uint64_t unwatched_held;  // whose memory held such numbers before
+static ZERO_IN_CHILD uint64_t unwatched_shared;        // that came in the window of another thread's launch
 static ZERO_IN_CHILD _Atomic uint64_t row_count, unwatched_rows;
+ZERO_IN_CHILD struct flown flown;
 static ZERO_IN_CHILD uint64_t recorded_before;
 static ZERO_IN_CHILD uint64_t too_small_bytes, too_small_launch;
 
@@ -89,12 +91,6 @@ struct watched_row *row_of_launch(struct call *call) {
   }
   atomic_fetch_add(row != NULL ? &row_count : &unwatched_rows, 1);
   return row;
-}
-
-void watch_time(struct call *call) {
-  struct watched_row *row = call->timing == NULL ? row_of_launch(call) : NULL;
-  if (row != NULL)
-    begin_timing(call, NULL, row);
 }
 
 static uint64_t median_of(const struct watched_row *row) {
@@ -147,10 +143,13 @@ static bool is_asked_for(void) {
 
 static void tell_now(void) {
   struct watch_counts counts = {.state = watching_has_ended() ? 2 : 1,
-                                .hits = (uint32_t)hits,
+                                .hits = (uint32_t)atomic_load(&hits),
                                 .launches = atomic_load(&perturbation.launches_matched),
-                                .paused = atomic_load(&unwatched_paused)};
-  count_flights(&counts);
+                                .paused = atomic_load(&unwatched_paused),
+                                .in_stream = atomic_load(&flown.launches),
+                                .waited = atomic_load(&flown.waited),
+                                .beyond_bandwidth = atomic_load(&flown.beyond_bandwidth),
+                                .image_bytes = atomic_load(&flown.image_bytes)};
   tell_counts(&counts);
 }
 
@@ -163,36 +162,39 @@ static void tell_now_and_then(void) {
     tell_now();
 }
 
-bool launch_is_wanted(struct call *call) {
+bool launches_are_paused(void) {
+  uint64_t until = atomic_load_explicit(&paused_until_ns, memory_order_relaxed);
+  return until != 0 && now_ns() < until;
+}
+
+enum launch_use use_of_launch(struct call *call) {
   tell_now_and_then();
   if (watching_has_ended())
-    return false;
-  uint64_t until = atomic_load_explicit(&paused_until_ns, memory_order_relaxed);
-  if (until != 0 && now_ns() < until) {
+    return LAUNCH_IS_LEFT;
+  if (launches_are_paused()) {
     atomic_fetch_add(&unwatched_paused, 1);
-    launch_is_not_watched();
-    return false;
+    return LAUNCH_IN_A_PAUSE;
   }
   if (is_asked_for())
-    return true;
+    return LAUNCH_IS_RECORDED;
   struct watched_row *row = row_of_launch(call);
   if (row == NULL || row->armed == 0)
-    return selection.when.ring > 0 && begin_flight(call) == FLIGHT_WAITS;
+    return selection.when.ring > 0 ? LAUNCH_IS_IN_THE_RING : LAUNCH_IS_LEFT;
   HOLD(lock);
   row->armed -= row->armed > 0;
-  return true;
+  return LAUNCH_IS_RECORDED;
 }
 
 // ---- judging ------------------------------------------------------------------------------------
 
-// A NaN where no memory of the launch held one before; or an infinity, where none held either.
-static bool made_nonfinite(const struct call *launch, char *words, size_t room) {
+bool made_nonfinite(struct kernel *kernel, const uint8_t *packed, uint32_t packed_bytes,
+                    nonfinite_at *at_address, const void *state, char *words, size_t room) {
   enum { NAN_BITS = 0x0f, NAMES = 4 };
   static const char *const names[NAMES] = {"f16", "bf16", "f32", "f64"};
   uint32_t bytes = 0;
-  const char *types = launch->kernel != NULL ? element_types_of(launch->kernel, &bytes) : NULL;
-  if (bytes == 0 || launch->packed == NULL) {
-    unwatched_types++;
+  const char *types = kernel != NULL ? element_types_of(kernel, &bytes) : NULL;
+  if (bytes == 0 || packed == NULL) {
+    atomic_fetch_add(&unwatched_types, 1);
     return false;
   }
   uint8_t held = 0, made = 0;
@@ -201,9 +203,8 @@ static bool made_nonfinite(const struct call *launch, char *words, size_t room) 
     char *rest;
     unsigned long offset = strtoul(types + at, &rest, 10), type = strtoul(rest, NULL, 10);
     uint8_t had, appeared;
-    if (type >= NAMES || launch->packed_bytes < sizeof(uint64_t) ||
-        offset > launch->packed_bytes - sizeof(uint64_t) ||
-        !nonfinite_of(word_at(launch->packed, offset), (unsigned)type, &had, &appeared))
+    if (type >= NAMES || packed_bytes < sizeof(uint64_t) || offset > packed_bytes - sizeof(uint64_t) ||
+        !at_address(word_at(packed, offset), (unsigned)type, &had, &appeared, state))
       continue;
     held |= had;
     if ((made & NAN_BITS) == 0 && (appeared & (made == 0 ? UINT8_MAX : NAN_BITS)) != 0) {
@@ -214,7 +215,8 @@ static bool made_nonfinite(const struct call *launch, char *words, size_t room) 
   }
   bool nan = (made & NAN_BITS) != 0 && (held & NAN_BITS) == 0;
   bool infinity = (made & ~NAN_BITS) != 0 && held == 0;
-  unwatched_held += made != 0 && !nan && !infinity;
+  if (made != 0 && !nan && !infinity)
+    atomic_fetch_add(&unwatched_held, 1);
   if (nan || infinity)
     snprintf(words, room, "%s of type %s in the memory of the parameter at byte %lu",
              nan ? "a NaN" : "an infinity", names[made_type], made_offset);
@@ -246,7 +248,7 @@ static const char *reason_of(const struct call *launch, uint64_t launches, bool 
     return "hang";
   }
   if (watches(WHEN_NAN) && owns_gate && launch != NULL && launch->result == SUCCESS && error == 0 &&
-      made_nonfinite(launch, words, room))
+      made_nonfinite(launch->kernel, launch->packed, launch->packed_bytes, nonfinite_of, NULL, words, room))
     return "nan";
   if (row != NULL && row->slow == launch->ordinal) {
     int length = snprintf(words, room, "it took %.4g us", (double)row->slow_ns / 1e3);
@@ -280,10 +282,13 @@ void write_hit(const char *trigger, uint64_t ordinal, const char *kernel, const 
   answered = times_asked();
   pause_after_hit();
   // After an error or a hang this process gets no further.
-  if (++hits >= selection.when.max_snapshots || device_error_met() != 0 || device_stayed_busy())
+  if (atomic_fetch_add(&hits, 1) + 1 >= selection.when.max_snapshots || device_error_met() != 0 ||
+      device_stayed_busy() || strcmp(trigger, "hang") == 0)
     atomic_store(&has_ended, true);
   is_to_be_told = true;
 }
+
+void tell_hang(uint64_t since_ns) { tell_recording(since_ns); }
 
 void tell_hit(void) { // its window is closed
   if (is_to_be_told)
@@ -303,7 +308,7 @@ void judge_window(const struct call *launch, uint64_t call, bool owns_gate, uint
     too_small_bytes = left_out;
     too_small_launch = ordinal;
   }
-  tell_recording(false);
+  tell_recording(0);
   if (device_failed_before())
     atomic_store(&has_ended, true);
   if (trigger == NULL)
@@ -316,20 +321,29 @@ void judge_window(const struct call *launch, uint64_t call, bool owns_gate, uint
     row->armed = 0;
 }
 
-void end_watching(void) {
+static size_t describe_flights(uint64_t not_judged, char *text, size_t room) {
+  if (!selection.when.in_stream)
+    return 0;
+  return (size_t)snprintf(text, room,
+                          "watched.in_stream=%lu\nwatched.waited=%lu\nwatched.beyond_bandwidth=%lu\n"
+                          "watched.image_bytes=%lu\nwatched.not_judged=%lu\n",
+                          atomic_load(&flown.launches), atomic_load(&flown.waited),
+                          atomic_load(&flown.beyond_bandwidth), atomic_load(&flown.image_bytes), not_judged);
+}
+
+void end_watching(uint64_t not_judged) {
   enum { FIRST_FAULT = 700 }; // of the errors of kernels
-  look_for_failure();
   char text[900];
-  int length =
-      snprintf(text, sizeof text,
-               "watched.paused=%lu\nwatched.hits=%lu\nwatched.without_types=%lu\nwatched.held=%lu\n"
-               "watched.shared=%lu\nwatched.rows=%lu\nwatched.busy_elsewhere=%d\n",
-               atomic_load(&unwatched_paused), hits, unwatched_types, unwatched_held, unwatched_shared,
-               atomic_load(&unwatched_rows), device_failed_before() && device_stayed_busy());
+  int length = snprintf(text, sizeof text,
+                        "watched.paused=%lu\nwatched.hits=%lu\nwatched.without_types=%lu\nwatched.held=%lu\n"
+                        "watched.shared=%lu\nwatched.rows=%lu\nwatched.busy_elsewhere=%d\n",
+                        atomic_load(&unwatched_paused), atomic_load(&hits), atomic_load(&unwatched_types),
+                        atomic_load(&unwatched_held), unwatched_shared, atomic_load(&unwatched_rows),
+                        device_failed_before() && device_stayed_busy());
   if (too_small_bytes > 0)
     length += snprintf(text + length, sizeof text - (size_t)length, "watched.too_small=%lu %lu\n",
                        too_small_launch, too_small_bytes);
-  length += (int)describe_flights(text + length, sizeof text - (size_t)length);
+  length += (int)describe_flights(not_judged, text + length, sizeof text - (size_t)length);
   int error = watches(WHEN_ERROR) && hits == 0 && current_context() != 0 ? ASK("cuStreamQuery", 1) : 0;
   if (error >= FIRST_FAULT && error != ERROR_CONTEXT_IS_DESTROYED)
     length += snprintf(text + length, sizeof text - (size_t)length, "watched.error_elsewhere=%d\n", error);
