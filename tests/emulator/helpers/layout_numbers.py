@@ -52,7 +52,7 @@ NO_LAYOUT = re.compile(
     r"|operand_count.*|alignas\(64\)|lanes - 1|return i \+ 1|counted = 1|\w\(w, i, \d, "
     r"|, \w+, 1\)|- 1\) /|\[\d\]|values_.constant\(.*"
 )
-MUST_BE_CONSTANT = re.compile(r"if constexpr|template|case |static_assert|std::array|<\w*\d+\w*>")
+MUST_BE_CONSTANT = re.compile(r"if constexpr|template|case |static_assert|std::array|<\d+u?>")
 
 
 @dataclass

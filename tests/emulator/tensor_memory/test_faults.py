@@ -102,14 +102,21 @@ S32_128x8 = 8 << 24 | 1 << 17 | 2 << 4
             715,
             "with types that this kind of tcgen05.mma does not",
         ),
-        (
-            ALLOC.format(32)
-            + "ld.shared.u32 %r2, [%r1]; mov.u32 %r5, tile; mbarrier.init.shared::cta.b64 [%r5], 32;"
-            + PRODUCT.format(F16_128x8).replace("%rd8", "[%r2+25]", 1)
-            + "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];"
-            "wait: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r5], 0; @!%p3 bra wait;",
-            700,
-            "columns 25 to 32, which are not allocated",
+        *(
+            (
+                ALLOC.format(32)
+                + "ld.shared.u32 %r2, [%r1]; mov.u32 %r5, tile; mbarrier.init.shared::cta.b64 [%r5], 32;"
+                + reaches_25_to_32
+                + "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];"
+                "wait: mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r5], 0; @!%p3 bra wait;",
+                700,
+                "columns 25 to 32, which are not allocated",
+            )
+            for reaches_25_to_32 in (
+                PRODUCT.format(F16_128x8).replace("%rd8", "[%r2+25]", 1),
+                "tcgen05.cp.cta_group::1.4x256b [%r2+25], %rd8;",
+                "add.u32 %r2, %r2, 25; tcgen05.shift.cta_group::1.down [%r2];",
+            )
         ),
         (
             "mov.u64 %rd8, 0x400000003fff;" + PRODUCT.format(F16_128x8),

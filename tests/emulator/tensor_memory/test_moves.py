@@ -183,16 +183,17 @@ def test_copies_of_a_pair_fill_both_blocks_from_their_own_shared_memory(
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("chunks", [1, 2])
 @pytest.mark.parametrize(("source", "bits", "shift"), [("b6x16_p32", 6, 0), ("b4x16_p64", 4, 2)])
-def test_copies_decompress(cuda: driver_api.Driver, source: str, bits: int, shift: int) -> None:
+def test_copies_decompress(cuda: driver_api.Driver, source: str, bits: int, shift: int, chunks: int) -> None:
     lies, random = Shared(64), np.random.default_rng(bits)
-    codes = random.integers(0, 1 << bits, (128, 16))
+    codes = random.integers(0, 1 << bits, (128, 16 * chunks))
     element = {6: "e2m3", 4: "e2m1"}[bits]
     expected = noise()
-    expected[0, :, :4] = (codes << shift).astype(np.uint8).view(np.uint32)
+    expected[0, :, : 4 * chunks] = (codes << shift).astype(np.uint8).view(np.uint32)
     found = after(
         cuda,
-        f"tcgen05.cp.cta_group::1.128x128b.b8x16.{source} [%base], %w0;",
+        f"tcgen05.cp.cta_group::1.128x{128 * chunks}b.b8x16.{source} [%base], %w0;",
         [lies.image(codes.astype(np.uint64), "f8f6f4", element, 1 << 16)],
         noise(),
         [lies.descriptor(0, 128, 16)],

@@ -7,6 +7,11 @@ namespace emulator::undefined {
 
 namespace {
 
+void look_at_address(Warp &w, const Instruction *i, const Operands &operands) {
+  if (w.shadow->dirty != 0)
+    report_row(w, i, FindingKind::undefined_address, *operands.address, w.active);
+}
+
 // Executes an access to memory and finds where it was.
 const Instruction *execute_access(Warp &w, const Instruction *i, const ShadowForm &form) {
   Shadow &shadow = *w.shadow;
@@ -110,8 +115,7 @@ void look_at_outputs(Warp &w, const Instruction *i, const Operands &operands) {
 const Instruction *watch_load(Warp &w, const Instruction *i, const ShadowForm &form) {
   const Operands operands(w, form);
   Shadow &shadow = *w.shadow;
-  if (shadow.dirty != 0)
-    report_row(w, i, FindingKind::undefined_address, *operands.address, w.active);
+  look_at_address(w, i, operands);
   const Instruction *next = execute_access(w, i, form);
   const bool any = touches_undefined(shadow);
   if (!any && !any_dirty(w, operands.results, operands.result_count))
@@ -139,8 +143,7 @@ const Instruction *watch_load(Warp &w, const Instruction *i, const ShadowForm &f
 const Instruction *watch_store(Warp &w, const Instruction *i, const ShadowForm &form) {
   const Operands operands(w, form);
   Shadow &shadow = *w.shadow;
-  if (shadow.dirty != 0)
-    report_row(w, i, FindingKind::undefined_address, *operands.address, w.active);
+  look_at_address(w, i, operands);
   const Instruction *next = execute_access(w, i, form);
   const bool any = any_dirty(w, operands.sources, operands.source_count);
   if (!any && !touches_undefined(shadow))
@@ -169,8 +172,7 @@ const Instruction *watch_store(Warp &w, const Instruction *i, const ShadowForm &
 const Instruction *watch_atomic(Warp &w, const Instruction *i, const ShadowForm &form) {
   const Operands operands(w, form);
   Shadow &shadow = *w.shadow;
-  if (shadow.dirty != 0)
-    report_row(w, i, FindingKind::undefined_address, *operands.address, w.active);
+  look_at_address(w, i, operands);
   const bool any = any_dirty(w, operands.sources, operands.source_count) ||
                    any_dirty(w, operands.results, operands.result_count);
   const Cause cause(w, operands);

@@ -64,15 +64,15 @@ uint8_t *GlobalShadow::take_page() {
 
 uint8_t *GlobalShadow::own_page(Page &page) {
   uint8_t *now = page.load(std::memory_order_acquire);
-  if (now && now != unwritten_page)
-    return now;
-  uint8_t *fresh = take_page();
-  std::memset(fresh, now ? 0xff : 0, page_bytes);
-  if (page.compare_exchange_strong(now, fresh))
-    return fresh;
-  std::lock_guard<std::mutex> hold(lock_);
-  spare_.push_back(fresh);
-  return now; // another thread's: it is nobody's spare one while kernels run
+  while (!now || now == unwritten_page) {
+    uint8_t *fresh = take_page();
+    std::memset(fresh, now ? 0xff : 0, page_bytes);
+    if (page.compare_exchange_strong(now, fresh))
+      return fresh;
+    std::lock_guard<std::mutex> hold(lock_);
+    spare_.push_back(fresh);
+  }
+  return now; // it is nobody's spare one while kernels run
 }
 
 void GlobalShadow::set(uint64_t base, uint64_t bytes, bool undefined) {
@@ -80,16 +80,15 @@ void GlobalShadow::set(uint64_t base, uint64_t bytes, bool undefined) {
     const uint64_t offset = base % page_bytes, here = std::min(bytes, page_bytes - offset);
     // Whether there is anything to do is asked without making a table.
     const uint8_t *known = page_at(base);
-    if (undefined ? known != unwritten_page : known != nullptr) {
-      Page *page = entry(base);
-      if (page && undefined && here == page_bytes) {
-        uint8_t *old = page->exchange(unwritten_page);
-        std::lock_guard<std::mutex> hold(lock_);
-        if (old)
-          spare_.push_back(old);
-      } else if (page) {
-        std::memset(own_page(*page) + offset, undefined ? 0xff : 0, here);
-      }
+    Page *page = (undefined ? known != unwritten_page : known != nullptr) ? entry(base) : nullptr;
+    uint8_t *unwritten = unwritten_page;
+    if (page && undefined && here == page_bytes) {
+      uint8_t *old = page->exchange(unwritten_page);
+      std::lock_guard<std::mutex> hold(lock_);
+      if (old && old != unwritten_page)
+        spare_.push_back(old);
+    } else if (page && (here != page_bytes || !page->compare_exchange_strong(unwritten, nullptr))) {
+      std::memset(own_page(*page) + offset, undefined ? 0xff : 0, here);
     }
     base += here;
     bytes -= here;
