@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from replay.errors import FileError, UsageError
@@ -95,14 +95,19 @@ class FilesAt:
         folder, _, name = path.rpartition("/")
         partial = f"{folder}/.{name}.{secrets.token_hex(4)}.partial"
         self.files.makedirs(folder, exist_ok=True)
-        self.files.pipe_file(partial, data)
         try:
-            self.files.mv(partial, path)
-        except OSError:  # sftp renames over nothing
-            if not self.files.exists(path):
-                raise
-            self.files.rm_file(path)
-            self.files.mv(partial, path)
+            self.files.pipe_file(partial, data)
+            try:
+                self.files.mv(partial, path)
+            except OSError:  # sftp renames over nothing
+                if not self.files.exists(path):
+                    raise
+                self.files.rm_file(path)
+                self.files.mv(partial, path)
+        except BaseException:
+            with suppress(Exception):
+                self.files.rm_file(partial)
+            raise
 
     def error(self, error: Exception) -> FileError:
         """What fsspec, or the library under it, raised."""
