@@ -315,6 +315,8 @@ class Mirror(Place):
             paths.append(folder / BASELINE)
         for path in paths:
             name = path.relative_to(self.folder).as_posix()
+            if path.name.startswith("."):  # somebody is writing it
+                continue
             with suppress(FileNotFoundError):
                 if name not in there and path.stat().st_ctime_ns < since_ns:
                     path.unlink()

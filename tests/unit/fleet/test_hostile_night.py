@@ -220,7 +220,7 @@ def test_of_older_nights_no_more_is_read_than_when_they_began(three):
     [
         (lambda data: data[:-10], "JSON"),
         (lambda data: data.replace(b"plan/1", b"plan/2"), "version 2"),
-        (lambda data: data.replace(b'"2026-11-2', b'1,"x":"'), "something else"),
+        (lambda data: data.replace(b'"2026-11-2', b'1,"x":"'), "expected str"),
         (lambda data: b"", "JSON"),
     ],
 )
@@ -239,7 +239,7 @@ def test_the_newest_plan_is_read_whole(three):
     path.write_bytes(path.read_bytes().replace(b'"units": [', b'"units": [[], '))
     found, (problem,) = nights(three[0].parent)
     assert [night.folder for night in found] == three[:2]
-    assert (problem.where, problem.why) == ("2", "left out: is something else")
+    assert (problem.where, problem.why) == ("2", "left out: FleetPlan.units is not a map")
 
 
 def test_a_plan_whose_fields_have_another_order_is_read(three):

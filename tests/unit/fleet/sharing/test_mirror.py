@@ -180,6 +180,22 @@ def test_a_night_that_begins_during_a_look_stays(tmp_path, machine, monkeypatch)
     assert (night.folder / "plan.json").is_file()
 
 
+def test_a_file_that_is_being_written_stays(tmp_path, machine, monkeypatch):
+    """A slow disk takes longer for it than a look begins after."""
+    one = begun(machine("one"), tmp_path, units=1)
+    replace, looking = os.replace, machine("one")
+
+    def slowly(source, target):
+        if str(source).endswith(".partial"):
+            time.sleep(CLOCK_STEP_S)
+            looking.look(one.folder / "drained", deep=False, now=True)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", slowly)
+    one.place.mark(one.folder / "drained" / "n1._")
+    assert one.is_drained("n1")
+
+
 def test_what_was_not_written_whole_is_taken_back(tmp_path, machine, url, monkeypatch):
     if not url.startswith("file"):
         pytest.skip("a bucket has no renames")
