@@ -27,8 +27,9 @@ def is_url(text: str) -> bool:
 
 
 class FilesAt:
-    """A folder at a URL. what: it is, for messages. next: what to do when it does not answer. Raises UsageError when
-    fsspec, or what it needs for the URL, is not installed; all other methods raise FileError."""
+    """A folder at a URL. url: that names it wherever it is used. what: it is, for messages. next: what to do when it
+    does not answer. Raises UsageError when fsspec, or what it needs for the URL, is not installed; all other methods
+    raise FileError."""
 
     def __init__(self, url: str, what: str, next: str) -> None:
         self.name, self._next = private(url), next
@@ -48,6 +49,8 @@ class FilesAt:
         protocol = self.files.protocol
         protocols = {protocol} if isinstance(protocol, str) else set(protocol)
         self._renames = not protocols & _WHOLE_AT_ONCE
+        # A relative one means another folder to a worker that is begun elsewhere
+        self.url = f"file://{self.root}" if "file" in protocols else url
 
     @contextmanager
     def asking(self) -> Iterator[Any]:

@@ -61,9 +61,9 @@ class Mirror(Place):
     are not copied, and why."""
 
     def __init__(self, url: str) -> None:
-        url = url.rstrip("/")
+        self._at = FilesAt(url.rstrip("/"), "as the place of results", _NEXT)
+        url = self._at.url
         super().__init__(_mirrors() / hashlib.sha256(url.encode()).hexdigest()[:16])
-        self._at = FilesAt(url, "as the place of results", _NEXT)
         self.name, self.url = self._at.name, url
         self._looked: dict[Path, tuple[float, float]] = {}  # when the last look ended, and how long it took
         try:
@@ -254,8 +254,9 @@ class Mirror(Place):
                 total += _most_bytes(batch[-1]) if size is None else int(size)
             paths = {str(there[name]["name"]): name for name in batch}
             with self._asking() as files:
-                got = files.cat(list(paths), on_error="return")
-            for path, data in got.items():
+                # `cat` would take brackets in the URL for a pattern
+                got = files.cat_ranges(list(paths), None, None, on_error="return")
+            for path, data in zip(paths, got, strict=True):
                 if isinstance(data, FileNotFoundError):  # gone since the listing
                     continue
                 if isinstance(data, Exception):

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from replay.errors import FileError, UsageError
-from replay.fleet.planning import nights
+from replay.fleet.planning import night_at, nights
 from replay.fleet.sharing import leases, mirror
 from replay.fleet.sharing.mirror import Mirror
 from replay.fleet.verdicts import verdicts
@@ -85,7 +85,7 @@ def test_hostile_names_write_nothing_outside(tmp_path, machine, url, monkeypatch
     entries.append({"name": f"{root}/night/units/aa/z.json", "type": "file", "size": 1 << 40})
     entries.append({"name": good, "type": "file", "size": 2})
     monkeypatch.setattr(place, "_entries", lambda folder, deep: entries)
-    monkeypatch.setattr(place._at.files, "cat", lambda names, on_error: dict.fromkeys(names, b"{}"))
+    monkeypatch.setattr(place._at.files, "cat_ranges", lambda names, *of, **on: [b"{}"] * len(names))
     before = set(os.listdir(tmp_path))
     place.look(place.folder, now=True)
     copied = sorted(str(path.relative_to(place.folder)) for path in place.folder.rglob("*") if path.is_file())
@@ -161,6 +161,19 @@ def test_a_night_that_was_removed_is_gone_everywhere(tmp_path, machine):
     one.place._at.files.rm(one.place._of(one.folder), recursive=True)
     with pytest.raises(UsageError, match="holds no night"):
         nights(place)
+
+
+@pytest.mark.parametrize("name", ["a[1]", "a*", "a b", "a?b", "ä"])
+def test_a_folder_of_any_name_may_be_a_url(tmp_path, monkeypatch, name):
+    pytest.importorskip("fsspec")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
+    night = begun(Mirror(f"file://{name}"), tmp_path, units=2)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    assert len(night_at(night.address).plan.units) == 2
+    assert (tmp_path / "here" / name / "night" / "plan.json").is_file()
 
 
 def test_a_night_that_begins_during_a_look_stays(tmp_path, machine, monkeypatch):
