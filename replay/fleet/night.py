@@ -36,6 +36,7 @@ from replay.fleet.sharing.claims import Claims
 from replay.fleet.sharing.layout import CHANGING, KEPT, MATRIX, MAXIMUM_BYTES, MAXIMUM_OTHER_BYTES, PLAN
 from replay.fleet.sharing.place import Place
 from replay.harmless import harmless, is_plain
+from replay.privacy import private
 from replay.reading import open_regular, parse_json, read_file
 from replay.results.fleet import (
     PLAN_FORMAT,
@@ -93,7 +94,8 @@ class Night:
         self.folder = folder
         self.place = Place(folder.parent) if place is None else place
         if not (folder / PLAN).is_file():
-            raise UsageError("is no night of a fleet", where=folder, next="`replay fleet run` begins one")
+            where = private(self.address) if self.place.url else folder
+            raise UsageError("is no night of a fleet", where=where, next="`replay fleet run` begins one")
         # What a link leads to would be written into, and `retry` removes all that is in some of them
         if link := next((folder / name for name in FOLDERS if (folder / name).is_symlink()), None):
             raise FileError("is a link, not a folder of the night", where=link, next="remove it")
