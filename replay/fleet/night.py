@@ -244,7 +244,8 @@ class Night:
         if self.plan.confirm and not taken.again and found.row.verdict in WORTH_CONFIRMING:
             self._write(self.folder / "again" / f"{taken.unit.id}.json",
                         FleetAttempt(taken.unit.id, found.node, found.device, found.created_utc))  # fmt: skip
-        self._write(self.path_of(taken.unit.id, taken.again), found)
+        # Not in place of another one: between the look above and now somebody else may have come first
+        self.place.create(self.path_of(taken.unit.id, taken.again), _data(found))
         self.place.delete(taken.attempt)
 
     def wanted_again(self) -> Iterator[FleetAttempt]:

@@ -7,13 +7,14 @@ import http.server
 import json
 import shutil
 import threading
+import time
 
 import pytest
 
 from replay.cli import main
 from replay.cli.steps import write_steps
 from replay.errors import ExitCode
-from replay.fleet import planning
+from replay.fleet import coordinator, planning
 from replay.fleet.planning import begin, night_at, nights
 from replay.fleet.sharing.mirror import open_place
 from replay.fleet.verdicts import standing
@@ -22,7 +23,7 @@ from replay.results.bisection import FORMAT, Bisection
 from replay.results.fleet import FleetCase
 
 from ...helpers.snapshot_factory import vector_add
-from .machines import begun, held
+from .machines import CLOCK_STEP_S, begun, held
 
 NIGHT = """
 [[kind]]
@@ -139,3 +140,24 @@ def test_causes_of_any_name_reach_the_url(tmp_path, machine):
     (night.folder / "causes" / "a b").write_text("")
     night.place.share(night.folder / "causes" / "a b")
     assert "night/causes/a b" in night.place.left_out
+
+
+def test_a_night_that_is_removed_while_it_runs_is_said(tmp_path, url, machine, monkeypatch, capsys):
+    place = machine("here")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "night.toml").write_text(NIGHT)
+    (tmp_path / "corpus").mkdir()
+    vector_add(1000).write(tmp_path / "corpus" / "x.rsnap")
+    begun(place, tmp_path, units=1)
+    real = coordinator.coordinate
+
+    def coordinate(night, *of, **named):
+        troubles = real(night, *of, **named)
+        night.place._at.files.rm(night.place._of(night.folder), recursive=True)
+        time.sleep(CLOCK_STEP_S)
+        return troubles
+
+    monkeypatch.setattr(coordinator, "coordinate", coordinate)
+    words = ["fleet", "run", "corpus", "--matrix", "night.toml", "--results", url, "--night", "mine"]
+    assert main(words) == ExitCode.COULD_NOT
+    assert "is not there any more" in capsys.readouterr().err

@@ -6,11 +6,13 @@ import collections
 import threading
 import time
 
+from replay.fleet.night import Night, Who
 from replay.fleet.sharing import leases
 from replay.fleet.verdicts import standing
 from replay.fleet.worker import Ending
+from replay.results.fleet import UNIT_FORMAT, FleetMeasured
 
-from ..night_factory import run
+from ..night_factory import row_of, run
 from .machines import begun, held, seen
 
 
@@ -98,3 +100,19 @@ def test_the_clock_of_a_machine_is_not_that_of_its_home_folder(tmp_path, machine
         monkeypatch.setattr(time, "time", lambda: now_s() + 300.0)
         assert not claims.take(0)
         assert claims.taken(2) == {0}
+
+
+def test_of_two_results_of_a_unit_the_first_stays(tmp_path, machine, monkeypatch):
+    """Of two that end in the same moment: each has looked, and found none."""
+    one = begun(machine("one"), tmp_path, units=1)
+    other = seen(machine("other"))
+    monkeypatch.setattr(Night, "is_done", lambda *of: False)
+    unit = one.plan.units[0]
+    for night, node in ((one, "n1"), (other, "n2")):
+        taken = night.begin(0, unit, False, Who(node, "cpu-0"), "")
+        found = FleetMeasured(UNIT_FORMAT, "1", "", unit.id, node, "cpu-0", row_of(unit))
+        night.finish(taken, found, {})
+    for night in (one, other):
+        night.look(now=True)
+        assert night.measured(unit.id).node == "n1"
+    assert not [name for name in held(one.place) if "/attempts/" in name]
