@@ -27,7 +27,7 @@ from replay.compare.verdict import MINIMUM_EFFECT
 from replay.errors import FormatError, ReplayError, UsageError
 from replay.history import baseline as marks
 from replay.history.spread import Spread, spread_of
-from replay.history.store import Entry, History, SeriesKey, append, by_series, series_of
+from replay.history.store import Entry, History, SeriesKey, by_series, series_of
 from replay.outputs.wording import finding
 from replay.reading import read_json
 from replay.results.check import FORMAT, Check, CheckedCase, CheckedPoint
@@ -181,14 +181,14 @@ def check(
     options: RunOptions,
     state: CheckState,
     *,
-    history: Path | None = None,
+    add: Callable[[RunResult], object] | None = None,
     progress: Callable[[str], None] = lambda text: None,
     replay: Callable[[SnapshotWindow, RunOptions], RunResult] | None = None,
     today: datetime.date | None = None,
     budget_s: float | None = None,
     now_s: Callable[[], float] = time.monotonic,
 ) -> Check:
-    """Replay every window that `state` has not done. history: results are added to this folder. budget_s: after which
+    """Replay every window that `state` has not done. add: is given each result. budget_s: after which
     no window is begun; those that are left are UNSURE, and `state` does not call them done."""
     begin_s = now_s()
     day = today or datetime.datetime.now(datetime.timezone.utc).date()
@@ -209,8 +209,8 @@ def check(
                 result = replay_once(
                     window, dataclasses.replace(options, window=window.window, environment=noise)
                 )
-                if history is not None:
-                    append(history, result)
+                if add is not None:
+                    add(result)
                 return result
 
             state.keep(key, _case(name, window, once, baseline, config, day))

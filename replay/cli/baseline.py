@@ -30,24 +30,26 @@ def baseline(
     A result whose outputs were wrong is never taken.
     """
     from replay.errors import UsageError
+    from replay.fleet.sharing.mirror import look_at
     from replay.history import baseline as store
     from replay.history.store import History, by_series
     from replay.report.history import render_baseline
     from replay.report.streams.json import print_result
     from replay.results.documents import BASELINE
 
-    marks = {mark.series: mark for mark in store.read(folder)}
+    place = look_at(folder)
+    marks = {mark.series: mark for mark in store.read(place.folder)}
     if action is Action.set:
-        with History(folder) as history:
+        with History(place.folder) as history:
             history.update()
             entries = [
                 entry for entry in history.entries(kernel, device) if entry.outputs not in ("wrong", "unsure")
             ]
         chosen = {key: store.mark_of(items[-1]) for key, items in by_series(entries).items()}
         if not chosen:
-            raise UsageError("has no results with times that could be a baseline", where=folder)
+            raise UsageError("has no results with times that could be a baseline", where=place.name)
         marks.update(chosen)
-        store.write(folder, list(marks.values()))
+        place.share(store.write(place.folder, list(marks.values())))
     shown = list(marks.values())
     brief = (lambda _: str(len(shown))) if quiet else None
     print_result(

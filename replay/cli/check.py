@@ -58,13 +58,11 @@ EXAMPLES = (
 
 def check(
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder of snapshots.")],
-    baseline: Annotated[
-        str | None, option("DIR|URL", "Results to hold them against: a folder, or the URL of a fleet's.")
-    ] = None,
+    baseline: Annotated[str | None, option("DIR|URL", "Results to hold them against.")] = None,
     config: Annotated[Path | None, option("FILE.toml", "Owners, quarantine and limits.")] = None,
     variant: Annotated[str, option("VARIANT", "Replay everything so, e.g. driver=DIR.")] = "",
     driver: ReplayDriver = None,
-    history: Annotated[Path | None, option("DIR", "Add every result to this folder.")] = None,
+    history: Annotated[str | None, option("DIR|URL", "Add every result to this folder.")] = None,
     junit_file: Annotated[Path | None, option("FILE.xml", "Write JUnit XML.", "--junit")] = None,
     github: Annotated[
         bool, flag("--github", "Print annotations, and add to the summary of a GitHub job.")
@@ -100,7 +98,6 @@ def check(
     from replay.beside import SHARED, require_place
     from replay.cli.common import reproduction, seconds
     from replay.errors import ExitCode, UsageError
-    from replay.fleet.sharing.mirror import folder_of
     from replay.library.checking import check as run_check
     from replay.report.check import github_annotations, github_summary, headline, junit, render_check
     from replay.report.streams.json import print_result
@@ -130,7 +127,7 @@ def check(
             search.require(matrix)
         begin_s = time.monotonic()
         result = run_check(
-            corpus, folder_of(baseline) if baseline else None, config=config, variant=variant, driver=driver,
+            corpus, baseline, config=config, variant=variant, driver=driver,
             history=history, budget_s=budget_s, state=state,
             timeout_s=seconds(timeout, "--timeout"), trust=trust, quick=quick, command=reproduction(),
             progress=line.show,

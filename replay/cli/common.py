@@ -45,7 +45,9 @@ Window = Annotated[
 ]
 Open = Annotated[bool, flag("--open", "Show the page in the browser.")]
 StateFile = Annotated[Path | None, option("FILE", "Keep what is known here, and go on from it.", "--state")]
-ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results (.rres).")]
+ResultFolder = Annotated[
+    str, typer.Argument(metavar="DIR|URL", help="A folder of results (.rres), or the URL of one.")
+]
 OfKernels = Annotated[str, option("REGEX", "Only these kernels.", "--kernel")]
 OfDevices = Annotated[str, option("REGEX", "Only these devices.", "--device")]
 Tolerance = Annotated[

@@ -79,7 +79,7 @@ def compare(
         ),
     ] = None,
     history: Annotated[
-        Path | None, option("DIR", "Of results: a history, for the spread between different days.")
+        str | None, option("DIR|URL", "Of results: a history, for the spread between different days.")
     ] = None,
     git_bisect: Annotated[
         bool, flag("--git-bisect", "Exit as `git bisect run` wants it: 125 where nothing can be said.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,11 +11,11 @@ from replay.cli.common import Json, Quiet
 
 def explain(
     inputs: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="FILE...",
-            help="Results (.rres), folders of them, and what `run`, `compare`, `bisect`, `check` and `history` print "
-            "with --json. Snapshots and images beside them are where the code of sides is looked up.",
+            help="Results (.rres), folders or URLs of them, and what `run`, `compare`, `bisect`, `check` and `history` "
+            "print with --json. Snapshots and images beside them are where the code of sides is looked up.",
         ),
     ],
     json: Json = False,

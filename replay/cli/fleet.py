@@ -134,7 +134,7 @@ def _run(
     import math
 
     from replay.cli.common import reproduction, seconds
-    from replay.errors import UsageError
+    from replay.errors import FileError, UsageError
     from replay.fleet.coordinator import coordinate
     from replay.fleet.engines import engine
     from replay.fleet.planning import begin, nights
@@ -168,7 +168,9 @@ def _run(
             more, steps = _search(dataclasses.replace(search, say=line.show), night)
             troubles += more
     every, left_out = nights(shared)
-    place = next(at for at, item in enumerate(every) if item.folder == night.folder)
+    place = next((at for at, item in enumerate(every) if item.folder == night.folder), None)
+    if place is None:
+        raise FileError("is not there any more", where=night.address, next="run the same command again")
     return _tell(every[: place + 1], left_out, outputs, troubles, steps)
 
 

@@ -28,7 +28,9 @@ def history(
     `replay run SNAP --history DIR` adds a result to the folder.
     """
     from replay.errors import UsageError
-    from replay.history.series import look, packed, unpacked
+    from replay.fleet.sharing.mirror import look_at
+    from replay.fleet.sharing.results import view_of
+    from replay.history.series import packed, unpacked
     from replay.report.history import history_csv, render_history
     from replay.report.streams.json import print_document
     from replay.report.streams.output import put
@@ -42,9 +44,13 @@ def history(
             raise UsageError("--pack and --unpack exclude each other")
         if as_csv or json:
             raise UsageError("--pack and --unpack print no results", next="leave --csv and --json out")
-        put(packed(folder) if unpack is None else unpacked(folder, unpack))
+        place = look_at(folder)
+        if pack and place.url:
+            raise UsageError("changes files, and those at a URL stay as they are", where="--pack",
+                             next="copy the folder, pack it there, and copy it back")  # fmt: skip
+        put(packed(place.folder) if unpack is None else unpacked(place.folder, unpack))
         return
-    view = look(folder, kernel, device, last)
+    view = view_of(folder, kernel, device, last)
     if json:
         print_document(HISTORY, view)
     elif as_csv:

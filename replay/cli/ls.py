@@ -153,7 +153,10 @@ def _lines(opened: Snapshot, subject: Subject, keep: Any, begin: int, screen: Sc
     if subject is Subject.calls:
         yield from _calls(opened, keep, begin)
         return
-    compilations = list(islice(opened.compilations(), MAX_LISTED))
+    shown = (
+        opened.compilations() if subject is Subject.kernels else ()
+    )  # a look at each window takes its time
+    compilations = list(islice(shown, MAX_LISTED))
     subjects: dict[Subject, tuple[Iterator[Any], Callable[[Any, Screen], str]]] = {
         Subject.kernels: (opened.kernels(), partial(report.render_kernels, compilations=compilations)),
         Subject.memory: (opened.ranges(), report.render_memory),

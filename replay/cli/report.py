@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def report(
     inputs: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="FILE...",
-            help="Results (.rres), folders of them, and what `compare`, `bisect` and `check` write with -o. "
+            help="Results (.rres), folders or URLs of them, and what `compare`, `bisect` and `check` write with -o. "
             "Snapshots and images (.ptx, .cubin, .fatbin) beside them are where the code of the sides is looked up.",
         ),
     ],

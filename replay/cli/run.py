@@ -181,7 +181,7 @@ def run(
         Path | None, option("R.rres", "Write the result, raw samples included.", "-o", "--output")
     ] = None,
     history: Annotated[
-        Path | None, option("DIR", "Add the result to this folder, for `replay history`.")
+        str | None, option("DIR|URL", "Add the result to this folder, for `replay history`.")
     ] = None,
     store: Stores = None,
     weights: Weights = None,

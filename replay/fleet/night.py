@@ -36,7 +36,8 @@ from replay.fleet.sharing.claims import Claims
 from replay.fleet.sharing.layout import CHANGING, KEPT, MATRIX, MAXIMUM_BYTES, MAXIMUM_OTHER_BYTES, PLAN
 from replay.fleet.sharing.place import Place
 from replay.harmless import harmless, is_plain
-from replay.reading import parse_json, read_file
+from replay.privacy import private
+from replay.reading import open_regular, parse_json, read_file
 from replay.results.fleet import (
     PLAN_FORMAT,
     UNIT_FORMAT,
@@ -57,6 +58,7 @@ AGAIN = ".again"
 CLOCK_OFF_S = 60.0  # a slow file server is no wrong clock
 WORTH_CONFIRMING = frozenset({Verdict.SLOWER.value, Verdict.FASTER.value, Verdict.WRONG.value})
 DIED = "its worker ended without a word"
+_UNITS, _HEAD_BYTES = b', "units": [', 1 << 16
 _UNIT_ID = re.compile(r"[0-9a-f]{16}")
 _UNIT_FILE = re.compile(r"([0-9a-f]{16})(\.again)?\.json")
 _T = TypeVar("_T")
@@ -92,7 +94,8 @@ class Night:
         self.folder = folder
         self.place = Place(folder.parent) if place is None else place
         if not (folder / PLAN).is_file():
-            raise UsageError("is no night of a fleet", where=folder, next="`replay fleet run` begins one")
+            where = private(self.address) if self.place.url else folder
+            raise UsageError("is no night of a fleet", where=where, next="`replay fleet run` begins one")
         # What a link leads to would be written into, and `retry` removes all that is in some of them
         if link := next((folder / name for name in FOLDERS if (folder / name).is_symlink()), None):
             raise FileError("is a link, not a folder of the night", where=link, next="remove it")
@@ -110,6 +113,23 @@ class Night:
                 raise FormatError(f"has the unit {unit.id} twice", where=path)
             seen.add(unit.id)
         return plan
+
+    @property
+    def created_utc(self) -> str:
+        """When it began. Of a plan as this replay writes it only what comes before the units is read."""
+        path = self.folder / PLAN
+        with open(open_regular(path), "rb") as file:
+            head, units, _ = file.read(_HEAD_BYTES).partition(_UNITS)
+            if units:
+                file.seek(-1, os.SEEK_END)
+            is_whole = file.read(1) == b"}"
+        try:
+            value = parse_json(head + b"}", path) if is_whole else {}
+            _require_format(value, PLAN_FORMAT, path)
+            began = value["created_utc"]
+        except (FormatError, KeyError, TypeError):
+            began = None
+        return began if isinstance(began, str) else self.plan.created_utc
 
     @cached_property
     def matrix(self) -> Matrix:
@@ -224,7 +244,8 @@ class Night:
         if self.plan.confirm and not taken.again and found.row.verdict in WORTH_CONFIRMING:
             self._write(self.folder / "again" / f"{taken.unit.id}.json",
                         FleetAttempt(taken.unit.id, found.node, found.device, found.created_utc))  # fmt: skip
-        self._write(self.path_of(taken.unit.id, taken.again), found)
+        # Not in place of another one: between the look above and now somebody else may have come first
+        self.place.create(self.path_of(taken.unit.id, taken.again), _data(found))
         self.place.delete(taken.attempt)
 
     def wanted_again(self) -> Iterator[FleetAttempt]:
@@ -359,14 +380,19 @@ def _read(path: Path, kind: type[_T], form: str, most_bytes: int) -> _T:
     value = parse_json(data, path)
     value = value if is_plain(data) else harmless(value)
     try:
-        if form and value["format"] != form:
-            name, _, version = str(value["format"]).partition("/")
-            if name == form.partition("/")[0]:
-                text = f"has version {version[:20]}, and this replay reads {form.partition('/')[2]}"
-                raise VersionError(text, where=path, next="install a newer replay")
-            raise FormatError("is something else", where=path)
+        _require_format(value, form, path)
         return from_wire(kind, value)
     except (KeyError, TypeError):
         raise FormatError("is something else", where=path) from None
     except FormatError as error:
         raise type(error)(error.what, where=path, next=error.next) from None
+
+
+def _require_format(value: Any, form: str, path: Path) -> None:
+    """Of a document. form: "" where it says none. Raises FormatError, VersionError, and what a lookup does."""
+    if form and value["format"] != form:
+        name, _, version = str(value["format"]).partition("/")
+        if name == form.partition("/")[0]:
+            text = f"has version {version[:20]}, and this replay reads {form.partition('/')[2]}"
+            raise VersionError(text, where=path, next="install a newer replay")
+        raise FormatError("is something else", where=path)

@@ -87,16 +87,22 @@ def nights(results: Path | Place) -> tuple[list[Night], list[FleetProblem]]:
     problems = [FleetProblem(name, f"left out: {why}") for name, why in place.left_out.items()]
     for path in sorted(results.glob("*/plan.json")):
         try:
-            begun = Night(path.parent).plan.created_utc  # plans are large, and not kept
-            found.append((begun, path.parent.name))
+            found.append((Night(path.parent).created_utc, path.parent.name))
         except ReplayError as error:
             problems.append(FleetProblem(path.parent.name, f"left out: {error.what}"))
-    if not found:
+    every = [Night(results / name, place) for _, name in sorted(found)]
+    while every:
+        try:
+            _ = every[-1].plan  # the one that is told of, whole
+            break
+        except ReplayError as error:
+            problems.append(FleetProblem(every.pop().folder.name, f"left out: {error.what}"))
+    if not every:
         first = f" ({problems[0].where}: {problems[0].why})" if problems else ""
         raise UsageError(
             f"holds no night of a fleet{first}", where=place.name, next="`replay fleet run` begins one"
         )
-    return [Night(results / name, place) for _, name in sorted(found)], problems
+    return every, problems
 
 
 def night_at(text: str) -> Night:

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from replay.harmless import escaped
 from replay.history.index import index_file
 from replay.history.packs import COLUMNS, make_pack, read_table
 from replay.results.schema import RunResult
-from replay.results.store import read_fields, write_result
+from replay.results.store import read_fields, result_data, write_whole
 from replay.timing.statistics import quantile
 
 INDEX_VERSION = 4
@@ -89,12 +89,12 @@ def require_room(folder: Path) -> None:
         raise FileError(error.what, where=folder, next=error.next) from None
 
 
-def append(folder: Path, result: RunResult) -> Path:
-    """Add a result under a name of its own, sorted by time. Raises FileError."""
+def append(folder: Path, result: RunResult, write: Callable[[Path, bytes], None] = write_whole) -> Path:
+    """Add a result under a name of its own, sorted by time. write: puts a file there as a whole. Raises FileError."""
     folder.mkdir(parents=True, exist_ok=True)
     when = re.sub(r"[^0-9]", "", result.created_utc)[:14] or "0"
     path = folder / f"{when}-{result.snapshot.identity[:8]}-{secrets.token_hex(4)}.rres"
-    write_result(path, result)
+    write(path, result_data(result))
     return path
 
 

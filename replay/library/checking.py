@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from replay.check import gate
 from replay.check.config import read_config
 from replay.errors import UsageError
-from replay.history.series import HistoryView, look
+from replay.fleet.sharing.mirror import look_at
+from replay.fleet.sharing.results import adder, view_of
+from replay.history.series import HistoryView
 from replay.library.found import Found
 from replay.library.options import Side, run_options, variant_of
 from replay.library.progress import Progress, followed
@@ -26,12 +28,12 @@ if TYPE_CHECKING:
 
 def check(
     corpus: Path,
-    baseline: Path | None,
+    baseline: str | os.PathLike[str] | None,
     *,
     config: Path | None = None,
     variant: Side = None,
     driver: str | None = None,
-    history: Path | None = None,
+    history: str | os.PathLike[str] | None = None,
     budget_s: float | None = None,
     state: Path | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
@@ -40,7 +42,8 @@ def check(
     command: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Check:
-    """Replay every snapshot of `corpus` and hold it against the results in `baseline`."""
+    """Replay every snapshot of `corpus` and hold it against the results in `baseline`, a folder or a URL. history:
+    likewise, to add them all to."""
     if baseline is None:
         raise UsageError(
             "nothing to hold the replays against", next="--baseline DIR names a folder of results"
@@ -50,17 +53,22 @@ def check(
         run_options(driver=driver, quick=quick, timeout_s=timeout_s, trust=trust or None, caches="cold"),
         variant=chosen,
     )
-    asked = {"baseline": str(baseline.absolute()), "variant": str(chosen), "driver": driver or ""}
+    add, results = None if history is None else adder(history), look_at(baseline)
+    asked = {
+        "baseline": results.url or str(results.folder.absolute()),
+        "variant": str(chosen),
+        "driver": driver or "",
+    }
     kept = gate.CheckState(state, asked)
     with followed(progress) as show:
         result = gate.check(
             corpus,
             gate.corpus_of(corpus),
-            gate.read_baseline(baseline),
+            gate.read_baseline(results.folder),
             read_config(config),
             options,
             kept,
-            history=history,
+            add=add,
             progress=show,
             budget_s=budget_s,
         )
@@ -120,12 +128,12 @@ def check_corpus(
     quick: bool = False,
     progress: Progress | None = None,
 ) -> CheckResult:
-    """Replay every snapshot of the folder `corpus` and hold it against the folder of results `baseline`, as `replay
-    check` does. What looks slow or wrong is replayed twice more. Raises UsageError, FileError."""
+    """Replay every snapshot of the folder `corpus` and hold it against the results in `baseline`, a folder or a
+    URL, as `replay check` does. What looks slow or wrong is replayed twice more. Raises UsageError, FileError."""
     return CheckResult(
         check(
-            Path(corpus), Path(baseline), config=None if config is None else Path(config), variant=variant,
-            driver=driver, history=None if history is None else Path(history), budget_s=budget_s, timeout_s=timeout_s,
+            Path(corpus), baseline, config=None if config is None else Path(config), variant=variant,
+            driver=driver, history=history, budget_s=budget_s, timeout_s=timeout_s,
             trust=trust, quick=quick, progress=progress,
         )
     )  # fmt: skip
@@ -134,6 +142,6 @@ def check_corpus(
 def history_of(
     folder: str | os.PathLike[str], *, kernel: str = "", device: str = "", last: int | None = None
 ) -> History:
-    """The results in a folder over time, as `replay history` lists them. kernel, device: regular expressions. last: so
-    many results of each series."""
-    return History(look(Path(folder), kernel, device, last))
+    """The results in a folder, or at a URL, over time, as `replay history` lists them. kernel, device: regular
+    expressions. last: so many results of each series. Raises UsageError, FileError."""
+    return History(view_of(folder, kernel, device, last))

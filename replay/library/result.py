@@ -34,26 +34,27 @@ def replayer(
     *,
     shift: bool = False,
     command: Sequence[str] = (),
-    history: Path | None = None,
+    history: str | os.PathLike[str] | None = None,
     start: Callable[..., WorkerProcess] = WorkerProcess,
     challenges: Challenges | None = None,
 ) -> Replayer:
     """Replays one window. shift: with all memory moved, too. command: kept in the result, to reproduce it. history: a
-    folder that each result is added to. start: makes the worker. challenges: those of earlier replays of the same
-    snapshot."""
+    folder of results, or the URL of one, that each is added to. start: makes the worker. challenges: those of earlier
+    replays of the same snapshot."""
     replay_once: Callable[..., RunResult] = partial(run_snapshot, start=start)
     if shift:
         from replay.run.relocation import run_and_prove as replay_once  # brings in numpy
+    add = None
     if history is not None:
-        from replay.history.store import append, require_room
+        from replay.fleet.sharing.results import adder
 
-        require_room(history)
+        add = adder(history)
 
     def run(path: Path, options: RunOptions, progress: Progress) -> RunResult:
         with challenged(path, options, progress, challenges) as chosen:
             result = replace(replay_once(path, chosen, progress), command=list(command))
-        if history is not None:
-            append(history, result)
+        if add is not None:
+            add(result)
         return result
 
     return run

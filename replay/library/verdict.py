@@ -13,6 +13,7 @@ from replay.compare.rounds import RoundLimits
 from replay.compare.sides import holds_results, matched, results_at, windows_at
 from replay.compare.stored import compare_results
 from replay.errors import UsageError
+from replay.fleet.sharing.results import folder_of
 from replay.history.series import spreads_of
 from replay.library.found import Found
 from replay.library.options import Side, run_options, variant_of
@@ -40,7 +41,7 @@ def compare(
     rounds: int | None = None,
     budget_s: float | None = None,
     samples: int | None = None,
-    history: Path | None = None,
+    history: str | os.PathLike[str] | None = None,
     across: bool = False,
     driver: str | None = None,
     quick: bool = False,
@@ -68,7 +69,7 @@ def compare(
                 "results are compared as they are",
                 next="--a, --b, --rounds, --samples and --budget need snapshots",
             )
-        known_spread = spreads_of(history) if history is not None else lambda result: None
+        known_spread = spreads_of(folder_of(history)) if history is not None else lambda result: None
         found = compare_results(
             results_at(left), results_at(second), minimum_effect, across=across, known_spread=known_spread
         )
@@ -184,7 +185,7 @@ def compare_paths(
     return Verdict(
         compare(
             Path(left), None if right is None else Path(right), a=a, b=b, minimum_effect=minimum_effect, rounds=rounds,
-            budget_s=budget_s, samples=samples, history=None if history is None else Path(history), across=across,
+            budget_s=budget_s, samples=samples, history=history, across=across,
             driver=driver, quick=quick, timeout_s=timeout_s, trust=trust, vary_inputs=vary_inputs, progress=progress,
         )
     )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from replay.errors import FileError, UsageError
@@ -27,8 +27,9 @@ def is_url(text: str) -> bool:
 
 
 class FilesAt:
-    """A folder at a URL. what: it is, for messages. next: what to do when it does not answer. Raises UsageError when
-    fsspec, or what it needs for the URL, is not installed; all other methods raise FileError."""
+    """A folder at a URL. url: that names it wherever it is used. what: it is, for messages. next: what to do when it
+    does not answer. Raises UsageError when fsspec, or what it needs for the URL, is not installed; all other methods
+    raise FileError."""
 
     def __init__(self, url: str, what: str, next: str) -> None:
         self.name, self._next = private(url), next
@@ -48,6 +49,8 @@ class FilesAt:
         protocol = self.files.protocol
         protocols = {protocol} if isinstance(protocol, str) else set(protocol)
         self._renames = not protocols & _WHOLE_AT_ONCE
+        # A relative one means another folder to a worker that is begun elsewhere
+        self.url = f"file://{self.root}" if "file" in protocols else url
 
     @contextmanager
     def asking(self) -> Iterator[Any]:
@@ -95,14 +98,19 @@ class FilesAt:
         folder, _, name = path.rpartition("/")
         partial = f"{folder}/.{name}.{secrets.token_hex(4)}.partial"
         self.files.makedirs(folder, exist_ok=True)
-        self.files.pipe_file(partial, data)
         try:
-            self.files.mv(partial, path)
-        except OSError:  # sftp renames over nothing
-            if not self.files.exists(path):
-                raise
-            self.files.rm_file(path)
-            self.files.mv(partial, path)
+            self.files.pipe_file(partial, data)
+            try:
+                self.files.mv(partial, path)
+            except OSError:  # sftp renames over nothing
+                if not self.files.exists(path):
+                    raise
+                self.files.rm_file(path)
+                self.files.mv(partial, path)
+        except BaseException:
+            with suppress(Exception):
+                self.files.rm_file(partial)
+            raise
 
     def error(self, error: Exception) -> FileError:
         """What fsspec, or the library under it, raised."""

@@ -14,12 +14,13 @@ LONGEST_S = 400  # Ray takes minutes to begin on a busy machine
 MARK = "REPLAY_TEST_FLEET"  # a variable of what may be killed and is not under this process, as Slurm has it
 
 
-def kill_one(results: Path, words: bytes, coordinator: subprocess.Popen[str]) -> bool:
-    """With SIGKILL one of the processes whose command line has these words, of this test, when a unit was begun."""
-    marked = f"{MARK}={results.parent}\0".encode()
+def kill_one(folder: Path, words: bytes, coordinator: subprocess.Popen[str], results: str = "r") -> bool:
+    """With SIGKILL one of the processes whose command line has these words, of the test with this folder, when a unit
+    was begun. results: the folder of all nights in it, a pattern."""
+    marked = f"{MARK}={folder}\0".encode()
     deadline = time.monotonic() + LONGEST_S
     while time.monotonic() < deadline and coordinator.poll() is None:
-        if any(results.glob("*/attempts/*.json")):
+        if any(folder.glob(f"{results}/*/attempts/*.json")):
             for pid in filter(str.isdecimal, os.listdir("/proc")):
                 if words in _read(pid, "cmdline") and (
                     marked in _read(pid, "environ") or _is_under(int(pid), os.getpid())

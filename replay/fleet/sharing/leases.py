@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import secrets
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -109,11 +108,12 @@ class Leases:
             copies = list(self._folder.iterdir())
         except FileNotFoundError:
             return
+        now_ns = self._mirror.copy_now_ns()
         for path in copies:
             if not (match := _NAME.fullmatch(path.name)) or match[2] == self._own:
                 continue
             try:
-                age_s = time.time() - path.stat().st_ctime
+                age_s = (now_ns - path.stat().st_ctime_ns) / 1e9
             except FileNotFoundError:
                 continue
             yield path, int(match[1]), match[2], age_s

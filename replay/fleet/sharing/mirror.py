@@ -22,7 +22,16 @@ from typing import Any
 from replay import settings
 from replay.beside import SHARED
 from replay.errors import FileError, UsageError
-from replay.fleet.sharing.layout import CHANGING, KEPT, LATER, MAXIMUM_BYTES, MAXIMUM_OTHER_BYTES, PLAN
+from replay.fleet.sharing.layout import (
+    BASELINE,
+    CHANGING,
+    KEPT,
+    LATER,
+    MAXIMUM_BYTES,
+    MAXIMUM_OTHER_BYTES,
+    PLAN,
+    RESULT_ENDINGS,
+)
 from replay.fleet.sharing.leases import Leases
 from replay.fleet.sharing.place import Place
 from replay.privacy import private
@@ -32,15 +41,17 @@ from replay.store.urls import FilesAt, is_url, time_of
 _BATCH_BYTES, _BATCH_FILES = 64 << 20, 500
 _MOST_FILES = 20_000_000
 _MOST_LEFT_OUT = 100
+_LOCK = ".looking"
 # A look at a whole night is as long as it has files, so it is made the more seldom
 _LOOKS_EVERY_S, _LOOKS_TIMES = 2.0, 10.0
-_CLOCK_STEP_S = 0.05  # times of files are behind the clock by less
 _NEXT = "what was stored is kept; when it answers again, run the same command"
 _NIGHT = r"(?:search/[0-9a-f]{16}/\d{1,6}|[A-Za-z0-9][A-Za-z0-9._-]{0,79})"
 _CHANGING = CHANGING + LATER
+_NAME = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}"
 _FILE = re.compile(
     rf"{_NIGHT}/(?:plan\.json|matrix\.toml)|"
-    rf"(?:causes|{_NIGHT}/({'|'.join(KEPT + _CHANGING)})(?:/[0-9a-f]{{2}})?)/[A-Za-z0-9_-][A-Za-z0-9._-]{{0,199}}"
+    rf"(?:causes|{_NIGHT}/({'|'.join(KEPT + _CHANGING)})(?:/[0-9a-f]{{2}})?)/{_NAME}|"
+    rf"(?:{_NAME}/){{0,8}}{_NAME}\.({'|'.join(ending[1:] for ending in RESULT_ENDINGS)})|{re.escape(BASELINE)}"
 )
 _SEARCH = re.compile(r"(.+)/(search/[0-9a-f]{16}/\d{1,6})")
 
@@ -50,9 +61,9 @@ class Mirror(Place):
     are not copied, and why."""
 
     def __init__(self, url: str) -> None:
-        url = url.rstrip("/")
+        self._at = FilesAt(url.rstrip("/"), "as the place of results", _NEXT)
+        url = self._at.url
         super().__init__(_mirrors() / hashlib.sha256(url.encode()).hexdigest()[:16])
-        self._at = FilesAt(url, "as the place of results", _NEXT)
         self.name, self.url = self._at.name, url
         self._looked: dict[Path, tuple[float, float]] = {}  # when the last look ended, and how long it took
         try:
@@ -76,16 +87,16 @@ class Mirror(Place):
         if not now and begin_s - ended_s < max(_LOOKS_EVERY_S, _LOOKS_TIMES * took_s):
             return
         with self._one_at_a_time():
-            begin_s, since_s = time.monotonic(), time.time()
+            begin_s, since_ns = time.monotonic(), self.copy_now_ns()
             there = self._listed(folder, deep)
             self._fetch(there)
-            self._forget(folder, deep, there, since_s)
+            self._forget(folder, deep, there, since_ns)
         end_s = time.monotonic()
         self._looked[folder] = end_s, end_s - begin_s
 
     def look_at_plans(self) -> None:
         """See `Place`. Of a night that is not at the URL any more the copy is removed."""
-        there = set()
+        there, since_ns = set(), self.copy_now_ns()
         for entry in self._entries(self.folder, False):
             name = str(entry["name"]).rstrip("/").rpartition("/")[2]
             there.add(name)
@@ -93,8 +104,19 @@ class Mirror(Place):
             if is_night and not (self.folder / name / PLAN).exists():
                 self.look(self.folder / name, deep=False, now=True)
         for path in self.folder.glob(f"*/{PLAN}"):
-            if path.parent.name not in there:
-                shutil.rmtree(path.parent, ignore_errors=True)
+            with suppress(FileNotFoundError):
+                if path.parent.name not in there and path.stat().st_ctime_ns < since_ns:
+                    shutil.rmtree(path.parent, ignore_errors=True)
+
+    def copy_now_ns(self) -> int:
+        """By the clock that gives the files of the copy their times: a home folder may be another machine's. What is
+        written later has this time or a later one."""
+        path = self.folder / _LOCK
+        try:
+            path.touch(0o600)
+            return path.stat().st_ctime_ns
+        except OSError as error:
+            raise FileError.of(error, path) from None
 
     def is_there(self, path: Path) -> bool:
         """See `Place`."""
@@ -171,7 +193,7 @@ class Mirror(Place):
     def _one_at_a_time(self) -> Iterator[None]:
         """Of all processes that keep this copy."""
         try:
-            descriptor = os.open(self.folder / ".looking", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise FileError.of(error, self.folder) from None
         try:
@@ -232,8 +254,9 @@ class Mirror(Place):
                 total += _most_bytes(batch[-1]) if size is None else int(size)
             paths = {str(there[name]["name"]): name for name in batch}
             with self._asking() as files:
-                got = files.cat(list(paths), on_error="return")
-            for path, data in got.items():
+                # `cat` would take brackets in the URL for a pattern
+                got = files.cat_ranges(list(paths), None, None, on_error="return")
+            for path, data in zip(paths, got, strict=True):
                 if isinstance(data, FileNotFoundError):  # gone since the listing
                     continue
                 if isinstance(data, Exception):
@@ -243,7 +266,7 @@ class Mirror(Place):
 
     def _has(self, name: str, entry: Mapping[str, Any]) -> bool:
         path, at_s, size = self.folder / name, time_of(entry), entry.get("size")
-        is_kept = any(part in KEPT for part in path.parts[-3:-1])
+        is_kept = any(part in KEPT for part in path.parts[-3:-1]) or path.suffix in RESULT_ENDINGS
         try:
             status = path.stat()
             if size is None:
@@ -280,22 +303,31 @@ class Mirror(Place):
             raise FileError.of(error, path.parent) from None
         write_whole(path, data, mode)
 
-    def _forget(self, folder: Path, deep: bool, there: Mapping[str, object], since_s: float) -> None:
-        """What others took back. What this machine wrote after the listing began stays."""
+    def _forget(self, folder: Path, deep: bool, there: Mapping[str, object], since_ns: int) -> None:
+        """What others took back. What was written here after the listing began stays."""
         folders = [folder] if not deep else [folder / name for name in _CHANGING]
+        paths: list[Path] = []
         for one in folders:
             if one.name not in _CHANGING:
                 continue
-            for path in list(one.iterdir()) if one.is_dir() else ():
-                name = path.relative_to(self.folder).as_posix()
-                with suppress(FileNotFoundError):
-                    if name not in there and path.stat().st_ctime < since_s - _CLOCK_STEP_S:
-                        path.unlink()
+            paths += one.iterdir() if one.is_dir() else ()
+        if deep and folder == self.folder:  # somebody packs a history, or removes what is old
+            paths += (path for path in folder.rglob("*.r*") if path.suffix in RESULT_ENDINGS)
+            paths.append(folder / BASELINE)
+        for path in paths:
+            name = path.relative_to(self.folder).as_posix()
+            if path.name.startswith("."):  # somebody is writing it
+                continue
+            with suppress(FileNotFoundError):
+                if name not in there and path.stat().st_ctime_ns < since_ns:
+                    path.unlink()
 
 
 def _most_bytes(name: str) -> int:
     match = _FILE.fullmatch(name)
-    return MAXIMUM_BYTES.get((match and match[1]) or name.rpartition("/")[2], MAXIMUM_OTHER_BYTES)
+    return MAXIMUM_BYTES.get(
+        (match and (match[1] or match[2])) or name.rpartition("/")[2], MAXIMUM_OTHER_BYTES
+    )
 
 
 def _rounded(at_s: float) -> float:
@@ -316,11 +348,12 @@ def open_place(text: str) -> Place:
     return Mirror(text)
 
 
-def folder_of(text: str) -> Path:
-    """A folder of results; of a URL a copy that is as new as this look. Raises UsageError, FileError."""
-    place = open_place(text)
+def look_at(text: str | os.PathLike[str]) -> Place:
+    """A folder of results, as all commands that take one read it; of a URL a copy that is as new as this look. Raises
+    UsageError, FileError."""
+    place = open_place(os.fspath(text))
     place.look(place.folder, now=True)
-    return place.folder
+    return place
 
 
 def place_of_night(text: str) -> tuple[Place, Path]:

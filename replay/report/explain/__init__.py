@@ -31,7 +31,7 @@ _LABELS = (
 _INDENT = 15
 
 
-def explain(paths: Sequence[Path]) -> list[Explained]:
+def explain(paths: Sequence[Path | str]) -> list[Explained]:
     """What each file or folder is evidence of, in their order. Snapshots and images are where code is looked up. Raises
     what `read_sources` raises, UsageError when there is nothing but those."""
     sources = [(str(path), read_sources([path])) for path in paths]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replay.errors import FileError, FormatError, ReplayError
+from replay.fleet.sharing.results import view_of
 from replay.harmless import harmless
 from replay.history.series import HistoryView, look, require_consistent
 from replay.reading import open_regular, read_json
@@ -18,6 +19,7 @@ from replay.results.run.variant import KeptImage
 from replay.results.schema import RunResult, WindowResult
 from replay.results.store import read_result
 from replay.snapshot.schema import from_wire
+from replay.store.urls import is_url
 
 if TYPE_CHECKING:
     from replay.difference import CodeFiles
@@ -88,11 +90,15 @@ class Sources:
         return sum(len(part) for part in parts)
 
 
-def read_sources(paths: Sequence[Path]) -> Sources:
-    """Results (.rres), folders of them, and the JSON of commands that find something. Raises FormatError, FileError."""
+def read_sources(paths: Sequence[Path | str]) -> Sources:
+    """Results (.rres), folders of them, URLs of such folders, and the JSON of commands that find something. Raises
+    FormatError, FileError, UsageError."""
     found = Sources()
-    for path in paths:
-        if path.is_dir():
+    for named in paths:
+        path = Path(named)
+        if is_url(str(named)):
+            found.histories.append(view_of(str(named)))
+        elif path.is_dir():
             found.histories.append(look(path))
         elif path.suffix == ".rres":
             found.results.append(read_result(path))

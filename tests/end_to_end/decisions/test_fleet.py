@@ -63,7 +63,7 @@ def expect(document):
 def test_a_killed_worker_costs_its_unit_once(replay, corpus):
     arguments = ["fleet", "run", "corpus", "--matrix", "night.toml", "--results", "r", "--json"]
     running = replay.start(replay.command(*arguments))
-    killed = kill_one(replay.folder / "r", b"fleet\0work", running)
+    killed = kill_one(replay.folder, b"fleet\0work", running)
     output, _ = running.communicate(timeout=300)
     document = json.loads(output)
     assert killed

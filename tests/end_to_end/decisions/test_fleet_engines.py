@@ -1,4 +1,5 @@
-"""The same corpus by engines that exist: a worker is killed in the middle, and the verdicts stay the same."""
+"""The same corpus by engines that exist, with results in a folder and at URLs: a worker is killed in the middle, and
+the verdicts stay the same."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from buckets import bucket, server  # noqa: F401 fixtures
 
 from ..killing import MARK, kill_one
 from ..slurm_cluster import cluster, why_not
@@ -32,7 +34,12 @@ b = "env=REPLAY_EMULATOR_SLOWDOWN=scan:1.05"
 name = "harmless"
 kernels = "saxpy"
 b = "env=NOTHING=1"
+[[owner]]
+kernel = "scan"
+team = "sums"
 """
+# Where results go -> where their attempts are seen on this machine: at a URL in the copy of it
+PLACES = {"folder": "r-*", "file": "cache/replay/results/*", "s3": "cache/replay/results/*"}
 # Ray gives a node half a minute to begin, whatever else the machine has to do.
 _RAY = """
 import subprocess, sys, os
@@ -66,16 +73,24 @@ def corpus(replay, good_snapshot):
     return folder
 
 
-def run(replay, words, environment, *engine, wrapper=()):
+@pytest.fixture(params=PLACES)
+def place(request, replay):
+    """Where results go, by its kind; a function of the engine's name."""
+    if request.param == "file":
+        pytest.importorskip("fsspec")
+    url = request.getfixturevalue("bucket") if request.param == "s3" else f"file://{replay.folder}/shared"
+    return request.param, lambda name: f"r-{name}" if request.param == "folder" else f"{url}/{name}"
+
+
+def run(replay, words, environment, results, *engine, wrapper=(), seen="r-*"):
     (replay.folder / "night.toml").write_text(MATRIX.format(workers=3 if "ray" in engine else 2))
-    results = "-".join(("r", *engine))
     arguments = ["fleet", "run", "corpus", "--matrix", "night.toml", "--results", results, "--json", *engine]
     process = subprocess.Popen(
         [*wrapper, *replay.command(*arguments)], cwd=replay.folder,
-        env={**environment, MARK: str(replay.folder)}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**environment, MARK: str(replay.folder), "XDG_CACHE_HOME": str(replay.folder / "cache")},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    killed = not words or kill_one(replay.folder / results, words, process)
+    killed = not words or kill_one(replay.folder, words, process, seen)
     output, errors = process.communicate(timeout=600)
     assert killed, (output, errors)
     assert process.returncode == 1, (output, errors)
@@ -88,26 +103,33 @@ def same(one, other):
     assert first == second
     assert len(first) == SNAPSHOTS
     assert {verdict for verdict, _ in first.values()} == {"SLOWER", "SAME"}
+    for found in (one, other):
+        assert {case["team"] for case in found["cases"] if case["alert"]} == {"sums"}
 
 
-def test_slurm_gives_the_verdicts_of_this_machine(replay, corpus, tmp_path_factory):
+def test_slurm_gives_the_verdicts_of_this_machine(replay, corpus, place, tmp_path_factory):
     pytest.importorskip("submitit")
     if reason := why_not():
         pytest.skip(reason)
-    local = run(replay, b"", dict(os.environ))
+    kind, at = place
+    local = run(replay, b"", dict(os.environ), "local")
     with cluster(tmp_path_factory.mktemp("slurm")) as environment:
-        found = run(replay, b"submitit", environment, "--on", "slurm")
+        found = run(replay, b"submitit", environment, at("slurm"), "--on", "slurm", seen=PLACES[kind])
     same(found, local)
     assert {device["node"] for device in found["devices"]} == {"n1", "n2"}
     assert all(case["confirmed_by"] for case in found["cases"] if case["alert"])
     assert any("left the queue without a result" in note for note in found["notes"])
 
 
-def test_ray_gives_the_verdicts_of_this_machine(replay, corpus):
+def test_ray_gives_the_verdicts_of_this_machine(replay, corpus, place):
     pytest.importorskip("ray")
-    local = run(replay, b"", dict(os.environ))
+    kind, at = place
+    local = run(replay, b"", dict(os.environ), "local")
     environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
-    found = run(replay, b"ray::_work", environment, "--on", "ray", wrapper=(sys.executable, "-c", _RAY))
+    found = run(
+        replay, b"ray::_work", environment, at("ray"), "--on", "ray", wrapper=(sys.executable, "-c", _RAY),
+        seen=PLACES[kind],
+    )  # fmt: skip
     same(found, local)
     assert {device["node"] for device in found["devices"]} == {"n1", "n2", "n3"}
     assert all(case["confirmed_by"] for case in found["cases"] if case["alert"])

@@ -13,6 +13,7 @@ from replay.cli import main
 from replay.errors import ExitCode, ReplayError
 from replay.fleet.canaries import courses, forget
 from replay.fleet.night import Night, Who
+from replay.fleet.planning import nights
 from replay.fleet.sharing.claims import Claims
 from replay.fleet.verdicts import verdicts
 from replay.history.series import HistoryView
@@ -189,3 +190,59 @@ def test_a_pipe_where_a_cause_would_be_is_not_waited_for(tmp_path):
         night.caused(unit(0).id, "x")
     night.caused(unit(1).id, "y")
     assert night.causes() == {unit(1).id: "y"}
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Folders of three nights, oldest first."""
+    made = []
+    for number in range(3):
+        folder = night_of(tmp_path, 2).folder
+        target = folder.with_name(f"{number}")
+        folder.rename(target)
+        changed(target / "plan.json", created_utc=f"2026-11-2{number}T20:00:00+00:00")
+        made.append(target)
+    return made
+
+
+def test_of_older_nights_no_more_is_read_than_when_they_began(three):
+    for folder in three[:2]:
+        path = folder / "plan.json"
+        head, units, rest = path.read_bytes().partition(b', "units": [')
+        assert units
+        path.write_bytes(head + units + b"\xff" * len(rest) + b"}")
+    found, problems = nights(three[0].parent)
+    assert ([night.folder for night in found], problems) == (three, [])
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda data: data[:-10], "JSON"),
+        (lambda data: data.replace(b"plan/1", b"plan/2"), "version 2"),
+        (lambda data: data.replace(b'"2026-11-2', b'1,"x":"'), "expected str"),
+        (lambda data: b"", "JSON"),
+    ],
+)
+@pytest.mark.parametrize("which", [0, 2])
+def test_a_plan_that_cannot_be_read_is_named(three, which, damage, said):
+    path = three[which] / "plan.json"
+    path.write_bytes(damage(path.read_bytes()))
+    found, (problem,) = nights(three[0].parent)
+    assert [night.folder for night in found] == [folder for folder in three if folder != path.parent]
+    assert problem.where == path.parent.name
+    assert said in problem.why
+
+
+def test_the_newest_plan_is_read_whole(three):
+    path = three[2] / "plan.json"
+    path.write_bytes(path.read_bytes().replace(b'"units": [', b'"units": [[], '))
+    found, (problem,) = nights(three[0].parent)
+    assert [night.folder for night in found] == three[:2]
+    assert (problem.where, problem.why) == ("2", "left out: FleetPlan.units is not a map")
+
+
+def test_a_plan_whose_fields_have_another_order_is_read(three):
+    path = three[0] / "plan.json"
+    path.write_text(json.dumps(dict(sorted(json.loads(path.read_text()).items(), reverse=True)), indent=1))
+    assert [night.folder for night in nights(three[0].parent)[0]] == three
