@@ -326,7 +326,7 @@ def _row(folder: Path, path: str, status: os.stat_result) -> tuple[Any, ...]:
 
 
 def _facts(value: dict[str, Any]) -> tuple[Any, ...]:
-    """The columns from `created_utc` to `launched_from`, of the map of a result whose texts are as they were written."""
+    """The columns from `created_utc` to `launched_from`, of the map of a result with its texts as they were written."""
     timing = value.get("timing")  # what is not known is not in the file
     times = [] if timing is None else timing["gpu_time_ns"] or timing["host_time_ns"]
     if times and not (set(map(type, times)) <= {int, float} and 0 <= min(times) <= max(times) < _LARGEST):

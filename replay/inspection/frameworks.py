@@ -1,7 +1,7 @@
 """Texts that frameworks write into NVTX ranges, and what they say of a launch: one row for each text.
 
-XLA: `xla/service/gpu/nvtx_annotations` of openxla/xla. PyTorch: `torch/_inductor/output_code.py`,
-`torch/_dynamo/eval_frame.py`, and `getNvtxStr` of `torch/csrc/profiler/util.cpp` (`emit_nvtx`).
+XLA: `MakeTitle` and `MakeInstructionTitle` of its annotations for profilers. PyTorch: `torch._inductor.output_code`,
+`torch._dynamo.convert_frame`, and `getNvtxStr` of its profiler (`emit_nvtx`).
 """
 
 from __future__ import annotations

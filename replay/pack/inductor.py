@@ -1,7 +1,7 @@
 """What Inductor's generated code says of the line that launched: the graph, the kernel and the operators it is from.
 
 `torch.compile` calls each kernel from a Python file in its cache. Its head and the comments above each call are those
-of `torch/_inductor/codegen/wrapper.py` and `get_kernel_metadata` of `torch/_inductor/utils.py`.
+of `torch._inductor.codegen.wrapper` and of `get_kernel_metadata` in `torch._inductor.utils`.
 """
 
 from __future__ import annotations

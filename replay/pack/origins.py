@@ -111,5 +111,7 @@ class _Draft:
         if frame not in self._frames:
             self._frames[frame] = len(self._frames)
             self.value.frames.append(frame)
-            self._bytes += 32 + 4 * (len(frame.file) + len(frame.function) + len(frame.domain or "") + len(frame.told))
+            self._bytes += 32 + 4 * (
+                len(frame.file) + len(frame.function) + len(frame.domain or "") + len(frame.told)
+            )
         return self._frames[frame]
