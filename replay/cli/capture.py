@@ -88,7 +88,9 @@ def capture(
     ] = None,
     module: Annotated[
         str | None,
-        option("PATH", "Likewise, inside the forward of this module of PyTorch, or inside this module of XLA.", show_default="anywhere"),
+        option(
+            "PATH", "Likewise, inside this module of PyTorch (its forward) or XLA.", show_default="anywhere"
+        ),
     ] = None,
     operator: Annotated[
         str | None,

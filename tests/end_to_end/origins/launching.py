@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
+
+from ..beginning import text_of
 
 # Each launch writes its number. Tests find a line by the mark in it, `# 1` and its like.
 PROGRAM = """
-    import ctypes, sys, threading
-    from cuda.bindings import driver as cu
 
-    def check(answer):
-        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
+    PTX = b'''
     .visible .entry mark(.param .u64 p, .param .u32 v) {
         .reg .u64 %a; .reg .u32 %v;
         ld.param.u64 %a, [p]; ld.param.u32 %v, [v];
@@ -25,10 +18,7 @@ PROGRAM = """
         ret;
     }'''
 
-    check(cu.cuInit(0))
-    context = check(cu.cuDevicePrimaryCtxRetain(0))
-    check(cu.cuCtxSetCurrent(context))
-    mark = check(cu.cuModuleGetFunction(check(cu.cuModuleLoadData(PTX)), b"mark"))
+    (mark,) = kernels(PTX, b"mark")
     memory = int(check(cu.cuMemAlloc(4)))
 
     def by_bindings(value):
@@ -46,7 +36,7 @@ PROGRAM = """
 def written(replay, *texts):
     """The command of the program with more text."""
     path = replay.folder / "launching.py"
-    path.write_text("".join(map(textwrap.dedent, (PROGRAM, *texts))))
+    path.write_text(text_of(PROGRAM, *texts))
     return [sys.executable, str(path)]
 
 

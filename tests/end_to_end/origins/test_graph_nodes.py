@@ -78,7 +78,7 @@ def test_place_of_the_launch_stays_that_of_the_call(replay):
 
 def test_kernel_beside_the_one_that_is_asked_for_has_an_origin_too(replay):
     program = written(replay, BEGIN, """
-        other = check(cu.cuModuleGetFunction(check(cu.cuModuleLoadData(PTX.replace(b"mark", b"other"))), b"other"))
+        (other,) = kernels(PTX.replace(b"mark", b"other"), b"other")
         def beside(value):
             arguments = (memory, value), (ctypes.c_void_p, ctypes.c_uint32)
             check(cu.cuLaunchKernel(other, 1, 1, 1, 1, 1, 1, 0, stream, arguments, 0))
