@@ -41,7 +41,7 @@ void begin_watching(void); // when the process has been described
 void end_watching(void);   // before the process ends
 
 // Writes a window of one launch that has left the driver: `tell` writes what is in it. False: another one is
-// open.
+// open, or nothing can be written any more.
 bool tell_window(uint64_t ordinal, void (*tell)(uint32_t window, uint64_t number, void *state), void *state);
 
 // ---- launches that are watched and not waited for (window/flights.c) ----------------------------

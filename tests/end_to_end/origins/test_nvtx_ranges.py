@@ -61,7 +61,7 @@ BY_TABLE = """
 """
 WIDE = """
     push_wide("Schritt 1 \\u00e4\\u4e2d\\U0001f40d")
-    push(b"x" * 200)
+    push(b"x" * 600)
     by_bindings(1)
     pop()
     pop()
@@ -146,7 +146,7 @@ def test_wide_names_long_names_and_deep_stacks(replay):
         "--kernel", "^mark$", "--launch", "1-4", "--nvtx-stacks", application=written(replay, BY_TABLE, WIDE)
     )
     found = ranges(replay)
-    assert found[1] == [("", "x" * 119, "", 0), ("", "Schritt 1 ä中🐍", "", 0)]
+    assert found[1] == [("", "x" * 511, "", 0), ("", "Schritt 1 ä中🐍", "", 0)]
     assert [name for _, name, _, _ in found[2]] == [str(n) for n in reversed(range(64))]  # the outermost
     assert [name for _, name, _, _ in found[3]] == [str(n) for n in reversed(range(63))]
     assert [name for _, name, _, _ in found[4]] == ["0"]
