@@ -6,13 +6,18 @@
 #include <regex.h>
 
 struct selection selection;
-static char *nvtx_range; // selection.nvtx_range
-static char *source;     // selection.source
+static char *nvtx_range, *nvtx_texts, *source; // of `selection`
 
 static _Atomic(regex_t *) kernel_expression; // the former ones stay: a launch in another thread may use one
 static char *(*demangle)(const char *, char *, size_t *, int *);
 static MUTEX(loading);
 static ZERO_IN_CHILD _Atomic uint32_t ranges_open;
+
+// The environment may change, so it is copied when it is first read.
+static char *text_of(const char *variable) {
+  const char *text = getenv(variable);
+  return text != NULL && text[0] != '\0' ? strdup(text) : NULL;
+}
 
 static uint64_t number_of(const char *variable) {
   const char *text = getenv(variable);
@@ -70,14 +75,16 @@ bool read_selection(void) {
     if (*end == '-')
       chosen.last_launch = strtoull(end + 1, NULL, 10);
   }
-  const char *range = getenv(ENV_NVTX);
-  if (nvtx_range == NULL && range != NULL && range[0] != '\0')
-    nvtx_range = strdup(range); // the environment may change
+  if (nvtx_range == NULL)
+    nvtx_range = text_of(ENV_NVTX);
+  if (nvtx_texts == NULL)
+    nvtx_texts = text_of(ENV_NVTX_TEXTS);
+  if (source == NULL)
+    source = text_of(ENV_SOURCE);
   chosen.nvtx_range = nvtx_range;
-  const char *line = NULL, *place = getenv(ENV_SOURCE);
-  if (source == NULL && place != NULL && place[0] != '\0')
-    source = strdup(place);
+  chosen.nvtx_texts = nvtx_texts;
   chosen.source = source;
+  const char *line = NULL;
   chosen.python_stacks = source != NULL || number_of(ENV_PYTHON_STACKS) == 1;
   chosen.nvtx_stacks = number_of(ENV_NVTX_STACKS) == 1;
   if (source != NULL) {

@@ -21,6 +21,7 @@ struct selection {
   bool all, has_kernel, list; // list: launches are counted and nothing is recorded
   bool bounded; // only inside ranges: of this NVTX name, or between cuProfilerStart and cuProfilerStop
   const char *nvtx_range; // NULL: none
+  const char *nvtx_texts; // also those of nvtx_range: ENV_NVTX_TEXTS; NULL: none
   bool profiler;
   bool python_stacks, nvtx_stacks; // of each recorded launch
   const char *source;              // only launches from this file and these lines of it: NULL: from anywhere

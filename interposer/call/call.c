@@ -112,7 +112,7 @@ static void look_at_call(struct call *call) {
   if (call->in_capture)
     call->record_function |= IN_CAPTURE_BIT;
   describe_graph_call(call);
-  if (UNLIKELY(asks_for_origins()) && is_any_launch(function))
+  if (UNLIKELY(asks_for_origins()) && (is_any_launch(function) || adds_node(function)))
     look_at_origin(call);
   if (call->in_capture && function->effect == EFFECT_LAUNCH) {
     call->kernel = kernel_of_handle(call->arguments[function->effect_terms[0].first]);
@@ -257,6 +257,8 @@ void end_call(struct call *call, int result) {
     end_flight(call, result);
   else if (UNLIKELY(result != SUCCESS))
     device_may_have_failed(NULL, result);
+  if (UNLIKELY(call->origin != 0) && call->in_capture && result == SUCCESS)
+    follow_captured_launch(call);
   int now = current_mode();
   bool changes_objects = !only_touches_memory(call->function);
   if (changes_objects) {

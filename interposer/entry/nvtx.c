@@ -66,12 +66,33 @@ static struct attributes event_of_wide_name(const wchar_t *name) {
       .size = sizeof(struct attributes), .message_type = MESSAGE_WIDE, .message.wide = name};
 }
 
+// Whether the name holds `text`; where that begins with ^, whether it begins with the rest of it.
+static bool holds(const char *name, const char *text, size_t length) {
+  if (length > 0 && text[0] == '^')
+    return strncmp(name, text + 1, length - 1) == 0;
+  return memmem(name, strlen(name), text, length) != NULL;
+}
+
+// Lines of a domain and a text that its framework writes into names.
+static bool has_wanted_text(const char *domain, const char *name) {
+  if (domain == NULL)
+    domain = "";
+  for (const char *line = selection.nvtx_texts; line != NULL && *line != '\0';) {
+    size_t length = strcspn(line, "\n"), domain_bytes = strcspn(line, "\t\n");
+    if (domain_bytes < length && strlen(domain) == domain_bytes && memcmp(domain, line, domain_bytes) == 0 &&
+        holds(name, line + domain_bytes + 1, length - domain_bytes - 1))
+      return true;
+    line += length + (line[length] != '\0');
+  }
+  return false;
+}
+
 // NAME or NAME@DOMAIN. A name may hold an @ itself, so the whole text is tried first.
 static bool is_selected(const char *domain, const char *name) {
   const char *wanted = selection.nvtx_range;
   if (wanted == NULL || name == NULL)
     return false;
-  if (strcmp(name, wanted) == 0)
+  if (strcmp(name, wanted) == 0 || has_wanted_text(domain, name))
     return true;
   const char *at = strrchr(wanted, '@');
   return at != NULL && domain != NULL && strcmp(at + 1, domain) == 0 &&

@@ -192,8 +192,12 @@ static void put_node(struct description *description, uint64_t handle, const str
     put_parameters(&writer, &parameters);
   else
     put_problem(&writer, "the driver does not say what it does");
-  if (parameters.type == NODE_KERNEL)
+  if (parameters.type == NODE_KERNEL) {
     put_attributes(&writer);
+    uint32_t origin = origin_of_node(handle);
+    if (origin != 0)
+      put_part(&writer, PART_ORIGIN, &origin, sizeof origin);
+  }
   end_node(&writer);
 }
 

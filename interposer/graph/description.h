@@ -76,6 +76,8 @@ void put_graph(struct description *description, uint64_t graph);
 bool ask_parameters(uint64_t node, struct CUgraphNodeParams *answer); // `type` is known
 void put_parameters(struct node_writer *writer, const struct CUgraphNodeParams *parameters);
 
+uint32_t origin_of_node(uint64_t handle); // 0: not known
+
 // ---- executable graphs --------------------------------------------------------------------------
 
 struct executable_graph {

@@ -28,3 +28,10 @@ void graph_launch_enter(struct call *call);
 // After a conditional handle or a node was made (graph/parameters.c):
 void follow_condition(const struct call *call);
 void follow_added_node(const struct call *call);
+// graph/origins.c: a node of a graph has the origin of the call that added or captured it.
+static inline bool adds_node(const struct function *function) {
+  const struct parameter *first = parameter_of(function, 0);
+  return function->parameter_count > 0 && first->role == ROLE_OUT && first->handle == HANDLE_CUgraphNode;
+}
+void follow_node_origin(const struct call *call);
+void follow_captured_launch(const struct call *call); // whose origin is known, after a success

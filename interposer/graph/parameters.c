@@ -52,6 +52,7 @@ static size_t bytes_of(const struct CUDA_CONDITIONAL_NODE_PARAMS *parameters) {
 }
 
 void follow_added_node(const struct call *call) {
+  follow_node_origin(call);
   const struct CUgraphNodeParams *given = pointer_argument(call, call->function->parameter_count - 1u);
   if (given == NULL || given->type != NODE_CONDITIONAL)
     return;

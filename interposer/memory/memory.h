@@ -66,9 +66,9 @@ uint64_t physical_number(uint64_t handle, bool *on_host); // 0: not known
 // Untouched ranges that words (8-byte aligned) of `data` point into are marked TOUCHED and appended. False:
 // no word, nor a tensor map, leads anywhere, and none will while memory_spans stays the same.
 bool memory_reach(const void *data, size_t bytes, struct range_list *reached);
-bool memory_leads_anywhere(const void *data, size_t bytes); // likewise, with no look at the ranges
-// Likewise whatever they point into and what any launch may use, with no mark of it. False: what is there is
-// not all that they lead to, or there are more than `most`.
+bool memory_leads_anywhere(const void *data, size_t bytes); // the same answer; no range is marked
+// All ranges that they point into, touched or not, and those that any launch may use; none is marked. False:
+// these are not all that they lead to, or there are more than `most`.
 bool memory_named(const void *data, size_t bytes, struct range *named, size_t most, size_t *count);
 uint64_t memory_spans(void); // another number when words may lead somewhere that did not before
 bool memory_points_to_untouched(const void *data, size_t bytes);

@@ -28,7 +28,9 @@ bool launch_matters(struct thread *thread, uint64_t handle) {
       count_after_end();
     return false;
   }
-  return state == KERNEL_NEW || (state == KERNEL_MATCHES && !launch_is_outside());
+  if (state == KERNEL_NEW || (state == KERNEL_MATCHES && !launch_is_outside()))
+    return true;
+  return UNLIKELY(asks_for_origins()) && atomic_load(&captures_under_way) > 0; // it becomes a node
 }
 
 static void remember_kernel(uint64_t handle, uint64_t owner, const char *name, bool is_kernel,

@@ -65,7 +65,7 @@ static uint32_t number_of_frame(uint64_t key, struct python_place *place) {
 }
 
 static uint32_t number_of_range(const struct open_range *range) {
-  char text[4 * RANGE_NAME_BYTES];
+  static char text[4 * RANGE_NAME_BYTES];
   uint64_t key = range->key > DEAD_HANDLE ? range->key : LEAST_KEY;
   uint32_t number = known_place(key);
   if (number != 0)

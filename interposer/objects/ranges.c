@@ -20,7 +20,8 @@ static size_t copy_name(char *to, const char *name) {
   if (length == RANGE_NAME_BYTES)
     for (length--; length > 0 && ((uint8_t)name[length] & 0xc0) == 0x80;)
       length--;
-  memset(to, 0, RANGE_NAME_BYTES);
+  // Zero to the end of its last word, which is as far as `set_key` reads.
+  memset(to + (length & ~(sizeof(uint64_t) - 1)), 0, sizeof(uint64_t));
   memcpy(to, name, length);
   return length;
 }

@@ -3,7 +3,7 @@
 
 #include "base/base.h"
 
-enum { MOST_RANGES = 64, RANGE_NAME_BYTES = 120 };
+enum { MOST_RANGES = 64, RANGE_NAME_BYTES = 512 };
 
 struct range_payload {
   int32_t type; // nvtxPayloadType_t; 0: none

@@ -47,5 +47,5 @@ extern pthread_mutex_t windows_change;
 extern atomic_bool any_window; // there was
 
 // Writes a window of one launch that has left the driver: `tell` writes what is in it. False: another one is
-// open.
+// open, or nothing can be written any more.
 bool tell_window(uint64_t ordinal, void (*tell)(uint32_t window, uint64_t number, void *state), void *state);

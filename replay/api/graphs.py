@@ -68,6 +68,7 @@ class Part(enum.IntEnum):
     PROBLEM = 10
     CONDITION = 11
     BODY = 12  # of a conditional node, one after another
+    ORIGIN = 13  # the stack that the call came from by which the node was added or captured
 
 
 # The members of CUgraphNodeParams, as far as descriptions hold them
@@ -237,6 +238,11 @@ class Node:
     def name(self) -> str:
         """Of the kernel, mangled, as the driver gave it; "" when it did not."""
         return self.parts.get(Part.NAME, b"").decode("utf-8", "replace")
+
+    @property
+    def stack(self) -> int:
+        """Of a kernel node where it was added or captured, as a number of the raw capture; 0: not known."""
+        return int.from_bytes(self.parts.get(Part.ORIGIN, b"")[:4], "little")
 
     def handles(self) -> Iterator[tuple[str, int]]:
         """C type and captured value of every handle that its parameters hold."""

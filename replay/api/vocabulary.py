@@ -225,6 +225,7 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_ALL": "1: the window is open from the first driver call to the end",
     "REPLAY_CAPTURE_LIST": "1: launches are counted and timed, nothing is recorded",
     "REPLAY_CAPTURE_NVTX": "NAME or NAME@DOMAIN: only inside NVTX ranges of this name",
+    "REPLAY_CAPTURE_NVTX_TEXTS": "lines DOMAIN\tTEXT: also inside NVTX ranges that hold TEXT; after ^: begin with it",
     "REPLAY_CAPTURE_NVTX_STACKS": "1: the NVTX ranges around each recorded launch are written",
     "REPLAY_CAPTURE_PROFILER": "1: only between cuProfilerStart and cuProfilerStop",
     "REPLAY_CAPTURE_PYTHON_STACKS": "1: the Python frames of each recorded launch are written",

@@ -9,10 +9,12 @@ import ctypes
 import posixpath
 import re
 import shlex
+from collections.abc import Iterator
 from typing import Literal
 
 from replay.capture.triggers import Watching, parse_watching
 from replay.errors import UsageError
+from replay.inspection.frameworks import chosen_by
 from replay.records import dataclass
 from replay.text import parse_size
 
@@ -67,6 +69,8 @@ class Selection:
             variables["REPLAY_CAPTURE_LIST"] = "1"
         if self.nvtx:
             variables["REPLAY_CAPTURE_NVTX"] = self.nvtx
+            if texts := [text for option, name in self._places() for text in chosen_by(option, name)]:
+                variables["REPLAY_CAPTURE_NVTX_TEXTS"] = "\n".join(texts)
         if self.profiler:
             variables["REPLAY_CAPTURE_PROFILER"] = "1"
         if self.python_stacks:
@@ -116,10 +120,15 @@ class Selection:
     def bounds(self) -> list[str]:
         """The options that say inside of what the launches are."""
         words = ["--profiler-api"] if self.profiler else []
+        for option, name in self._places():
+            return [option, name, *words]
+        return ["--nvtx", self.nvtx, *words] if self.nvtx else words
+
+    def _places(self) -> Iterator[tuple[str, str]]:
+        """The option and its value that name a place in a framework; nothing for other ranges."""
         for option, domain in TORCH_DOMAINS.items():
             if self.nvtx.endswith(f"@{domain}"):
-                return [option, self.nvtx.removesuffix(f"@{domain}"), *words]
-        return ["--nvtx", self.nvtx, *words] if self.nvtx else words
+                yield option, self.nvtx.removesuffix(f"@{domain}")
 
     def stacks(self) -> list[str]:
         """The options that say what is kept of where launches came from."""
@@ -194,7 +203,7 @@ def parse_selection(
                 raise UsageError(
                     f"{option} and another range both bound the launches", next="use one of them"
                 )
-            if not name or "\0" in name:
+            if not name or not name.isprintable():
                 raise UsageError("the name of a module or an operator is expected", where=option)
             nvtx = f"{name}@{TORCH_DOMAINS[option]}"
             torch_ranges.append(TORCH_DOMAINS[option])

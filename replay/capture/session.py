@@ -282,7 +282,7 @@ def explain_absence(
         )
     if {"--module", "--op"} & set(selection.split()):
         return (
-            f"nothing was captured with {selection}: PyTorch entered no such place, or no launch in it matched",
+            f"nothing was captured with {selection}: PyTorch or XLA entered no such place, or no launch in it matched",
             "give the whole name; `ls SNAP kernels` of a capture with --torch-stacks shows names",
         )
     if "--profiler-api" in selection.split():

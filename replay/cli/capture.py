@@ -88,11 +88,13 @@ def capture(
     ] = None,
     module: Annotated[
         str | None,
-        option("PATH", "Likewise, inside the forward of this module of PyTorch.", show_default="anywhere"),
+        option(
+            "PATH", "Likewise, inside this module of PyTorch (its forward) or XLA.", show_default="anywhere"
+        ),
     ] = None,
     operator: Annotated[
         str | None,
-        option("NAME", "Likewise, inside this operator of PyTorch.", "--op", show_default="anywhere"),
+        option("NAME", "Likewise, inside this operator of PyTorch or XLA.", "--op", show_default="anywhere"),
     ] = None,
     profiler: Annotated[
         bool, flag("--profiler-api", "Likewise, between cuProfilerStart and cuProfilerStop.")

@@ -1,7 +1,8 @@
 """Many results in one file, so that an index is made without opening each: `NAME.rpack` in a folder of results.
 
 A pack is zstd frames one after another. The first holds a msgpack map, `replay.results/1`: for each series what its
-results have in common and a column for each fact that a list needs. The others are the result files, byte for byte.
+results have in common, a column for each fact that a list needs, and where the kernels of the newest were launched
+(absent in older packs). The others are the result files, byte for byte.
 A pack may be a stranger's: names, types and places in it are checked before anything is used, and its columns are worth
 as much as a result file, which may also say anything.
 """
@@ -98,6 +99,8 @@ def _is_sound(item: Any, size: int) -> bool:
         return False
     if not all(type(item[name]) is (int if name == "window" else str) for name in COMMON):
         return False
+    if type(item.get("launched_from", "")) is not str:
+        return False
     columns = [item[name] for name in COLUMNS]
     if not all(type(column) is list and len(column) == len(columns[0]) for column in columns):
         return False
@@ -141,6 +144,7 @@ def make_pack(
     are no results stay. facts_of: columns of an index from the fields of a result. Returns the pack, and whose results
     are in it: as many of the first as one pack takes; None where there is none. Raises FileError."""
     series: dict[tuple[Any, ...], dict[str, list[Any]]] = {}
+    places: dict[tuple[Any, ...], tuple[str, str]] = {}  # of each, of its newest result
     frames: list[bytes] = []
     taken: list[tuple[str, os.stat_result]] = []
     offset = 0
@@ -161,14 +165,15 @@ def make_pack(
                 median,
                 samples,
                 outputs,
+                launched_from,
             ) = facts_of(fields_of(data, str(folder / name)))
         except (ReplayError, KeyError, TypeError, ValueError, AttributeError, IndexError):
             continue
         if offset + len(data) > _MOST_PACKED_BYTES and frames:
             break
-        columns = series.setdefault(
-            (kernel, snapshot, window, device, source, variant), {column: [] for column in COLUMNS}
-        )
+        key = kernel, snapshot, window, device, source, variant
+        columns = series.setdefault(key, {column: [] for column in COLUMNS})
+        places[key] = max(places.get(key, ("", "")), (created, launched_from))
         row = (name, created, driver, version, median, samples, outputs, offset, len(data))
         for column, value in zip(columns.values(), row, strict=True):
             column.append(value)
@@ -178,7 +183,7 @@ def make_pack(
     if not frames:
         return None
     path = folder / f"{datetime.now(timezone.utc):%Y%m%d%H%M%S}-{token_hex(4)}.rpack"
-    write_whole(path, b"".join([_packed_table(series), *frames]))
+    write_whole(path, b"".join([_packed_table(series, places), *frames]))
     sync_folder(folder)  # nothing is removed before its copy is where it stays
     for name, status in taken:
         file_path = folder / name
@@ -197,9 +202,14 @@ def make_pack(
     return path, [name for name, _ in taken]
 
 
-def _packed_table(series: dict[tuple[Any, ...], dict[str, list[Any]]]) -> bytes:
+def _packed_table(
+    series: dict[tuple[Any, ...], dict[str, list[Any]]], places: dict[tuple[Any, ...], tuple[str, str]]
+) -> bytes:
     """The first frame. Offsets count from its end, which it does not know."""
-    rows = [{**dict(zip(COMMON, key, strict=True)), **columns} for key, columns in series.items()]
+    rows = [
+        {**dict(zip(COMMON, key, strict=True)), "launched_from": places[key][1], **columns}
+        for key, columns in series.items()
+    ]
     table = msgpack.packb({"format": FORMAT, "series": rows})
     return zstandard.ZstdCompressor(level=6, write_checksum=True).compress(table)
 

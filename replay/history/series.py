@@ -38,7 +38,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Series:
-    """Results that can be compared over time, oldest first. baseline_ns: None when none is set."""
+    """Results that can be compared over time, oldest first. baseline_ns: None when none is set. launched_from: where
+    the kernels of the newest one were launched, in words; "": not known."""
 
     kernel: str
     snapshot: str
@@ -49,6 +50,7 @@ class Series:
     points: list[Point]
     changes: list[Change] = field(default_factory=list)
     baseline_ns: float | None = None
+    launched_from: str = ""
 
     @property
     def latest_ns(self) -> float:
@@ -124,7 +126,7 @@ def _series(items: list[Entry], baseline_ns: float | None) -> Series:
         Change(points[found.position].created_utc, points[found.position].path, found.ratio)
         for found in change_points([point.median_ns for point in points])
     ]
-    return Series(*items[0].series, points, changes, baseline_ns)
+    return Series(*items[0].series, points, changes, baseline_ns, items[-1].launched_from)
 
 
 def spreads_of(folder: Path) -> Callable[[RunResult], Spread | None]:

@@ -29,16 +29,17 @@ from replay.results.schema import RunResult
 from replay.results.store import read_fields, result_data, write_whole
 from replay.timing.statistics import quantile
 
-INDEX_VERSION = 4
+INDEX_VERSION = 5
 MAXIMUM_RESULTS = 20_000_000
 PACK_ENDING = ".rpack"
 _BATCH = 10_000  # results that are committed at once
+_MOST_TEXT = 1000  # of where kernels were launched
 _LARGEST = 1 << 63  # an integer of SQLite
 _COLUMNS = (
     "path", "size_bytes", "modified_ns", "created_utc", "kernel", "snapshot", "window", "device", "driver",
-    "driver_version", "source", "variant", "median_ns", "samples", "outputs", "problem",
+    "driver_version", "source", "variant", "median_ns", "samples", "outputs", "launched_from", "problem",
 )  # fmt: skip
-
+_FACTS = len(_COLUMNS) - 4  # without what the folder says, and `problem`
 
 # Kernels, snapshot, window, device, source and variant: what results must have in common to be compared over time
 SeriesKey = tuple[str, str, int, str, str, str]
@@ -47,7 +48,8 @@ SeriesKey = tuple[str, str, int, str, str, str]
 @dataclass(frozen=True)
 class Entry:
     """One result as the index has it. path: relative to the folder. snapshot: identity. window: 0 for the only one.
-    source: measured or modelled. median_ns: of the cold GPU times, else of host times; None when it was not timed."""
+    source: measured or modelled. median_ns: of the cold GPU times, else of host times; None when it was not timed.
+    launched_from: where the kernels were launched, in words; "": not known."""
 
     path: str
     created_utc: str
@@ -62,6 +64,7 @@ class Entry:
     median_ns: float | None
     samples: int
     outputs: str
+    launched_from: str = ""
 
     @property
     def series(self) -> SeriesKey:
@@ -267,6 +270,7 @@ class History:
             snapshot, device, source, variant = (
                 escaped(item[name]) for name in ("snapshot", "device", "source", "variant")
             )
+            launched_from = escaped(item.get("launched_from", ""))[:_MOST_TEXT]
             texts = {text: escaped(text) for name in ("driver", "outputs") for text in {*item[name]}}
             for name, created, driver, version, median, samples, outputs, *_ in zip(
                 *(item[column] for column in COLUMNS), strict=True
@@ -275,7 +279,7 @@ class History:
                     known.add(name)
                     yield Entry(
                         f"{path}/{name}", escaped(created), kernel, snapshot, item["window"], device, texts[driver],
-                        version, source, variant, median, samples, texts[outputs],
+                        version, source, variant, median, samples, texts[outputs], launched_from,
                     )  # fmt: skip
 
 
@@ -315,14 +319,14 @@ def _row(folder: Path, path: str, status: os.stat_result) -> tuple[Any, ...]:
         facts = _facts(read_fields(os.path.join(folder, path)))
         problem = ""
     except ReplayError as error:
-        facts, problem = (None,) * 12, error.what
+        facts, problem = (None,) * _FACTS, error.what
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-        facts, problem = (None,) * 12, "is no result of a replay"
+        facts, problem = (None,) * _FACTS, "is no result of a replay"
     return (path, status.st_size, status.st_mtime_ns, *facts, problem)
 
 
 def _facts(value: dict[str, Any]) -> tuple[Any, ...]:
-    """The columns from `created_utc` to `outputs`, out of the map of a result whose texts are as they were written."""
+    """The columns from `created_utc` to `launched_from`, of the map of a result with its texts as they were written."""
     timing = value.get("timing")  # what is not known is not in the file
     times = [] if timing is None else timing["gpu_time_ns"] or timing["host_time_ns"]
     if times and not (set(map(type, times)) <= {int, float} and 0 <= min(times) <= max(times) < _LARGEST):
@@ -341,7 +345,15 @@ def _facts(value: dict[str, Any]) -> tuple[Any, ...]:
         quantile(sorted(times), 0.5) if times else None,
         len(times),
         _text(value["verification"]["verdict"]),
+        _launched_from(value.get("kernels") or []),
     )
+
+
+def _launched_from(kernels: list[dict[str, Any]]) -> str:
+    """Of a window of one kernel the place; of several each with its kernel."""
+    known = [(kernel["name"], _text(place)) for kernel in kernels if (place := kernel.get("launched_from"))]
+    texts = [place if len(kernels) == 1 else f"{_text(name)} from {place}" for name, place in known]
+    return "; ".join(texts)[:_MOST_TEXT]
 
 
 def _text(value: str) -> str:

@@ -4,16 +4,19 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
+from replay.inspection.frameworks import TEXTS, framework_text
 from replay.snapshot.schema import INSTALLED_FOLDERS, Call, Frame, Origins, Source, all_of
 
 BETWEEN = ", called by "
-AROUND = ", in "  # before each NVTX range
-_RANGE = "NVTX range "
+AROUND = ", in "  # before each range
+RANGE = "NVTX range "
+_NEXT_RANGE = re.compile(AROUND + "(?=" + "|".join([RANGE, *(f"{row.what} " for row in TEXTS)]) + ")")
 _NOT_KNOWN: list[Frame] = []
 _MADE_UP = ("<frozen ", "<string>")
 
@@ -66,16 +69,19 @@ def _is_installed(file: str) -> bool:
 
 
 def place_text(frame: Frame) -> str:
-    """`train.py:120 (forward)`, `NVTX range step@training (payload 7)`."""
+    """`train.py:120 (forward)`, `NVTX range step@training (payload 7)`, `XLA module jit_step`."""
     if frame.domain is not None:
+        if told := framework_text(frame):
+            return told
         domain = f"@{frame.domain}" if frame.domain else ""
         more = [f"payload {frame.payload}"] if frame.payload else []
         more += [f"category {frame.category}"] if frame.category else []
-        return f"{_RANGE}{frame.function or '(without a name)'}{domain}" + (
+        return f"{RANGE}{frame.function or '(without a name)'}{domain}" + (
             f" ({', '.join(more)})" if more else ""
         )
     line = f":{frame.line}" if frame.line >= 0 else ""
-    return f"{posixpath.normpath(frame.file)}{line}" + (f" ({frame.function})" if frame.function else "")
+    said = ": ".join(filter(None, (frame.function, frame.told)))
+    return f"{posixpath.normpath(frame.file)}{line}" + (f" ({said})" if said else "")
 
 
 def origin_text(frames: Sequence[Frame], most: int = 3) -> str:
@@ -86,6 +92,6 @@ def origin_text(frames: Sequence[Frame], most: int = 3) -> str:
 
 def shorter(text: str, most: int) -> str:
     """What `origin_text` gives with fewer frames, of what it gave."""
-    called, *around = f"{AROUND}{text}".split(f"{AROUND}{_RANGE}")
+    called, *around = _NEXT_RANGE.split(f"{AROUND}{text}")
     called = BETWEEN.join(called.removeprefix(AROUND).split(BETWEEN)[:most])
-    return AROUND.join(filter(None, [called, *(f"{_RANGE}{one}" for one in around[:most])]))
+    return AROUND.join(filter(None, [called, *around[:most]]))

@@ -6,7 +6,7 @@ import posixpath
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from replay.inspection.origins import LaunchOrigins, own_frames, place_text, ranges
+from replay.inspection.origins import RANGE, LaunchOrigins, own_frames, place_text, ranges
 from replay.overview.model import Branch, Timeline
 from replay.snapshot.schema import Frame
 from replay.text import shown
@@ -56,7 +56,7 @@ def _path(frames: list[Frame], kernel: str) -> Iterable[tuple[str, str]]:
     """(short, whole) of each level, the outermost first."""
     for one in reversed(ranges(frames)[:MOST_FRAMES]):
         text = place_text(one)
-        yield shown(text.removeprefix("NVTX range "), LONGEST_TEXT), shown(text, LONGEST_TEXT)
+        yield shown(text.removeprefix(RANGE), LONGEST_TEXT), shown(text, LONGEST_TEXT)
     for frame in reversed(own_frames(frames)[:MOST_FRAMES]):
         file = posixpath.basename(frame.file) + (f":{frame.line}" if frame.line >= 0 else "")
         name = f"{frame.function} ({file})" if frame.function else file

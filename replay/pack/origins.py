@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from replay.api.vocabulary import NoteCode, RecordKind
+from replay.pack.inductor import written_by_inductor
 from replay.pack.survey.stacks import ORIGIN_TEXTS, Stacks
 from replay.pack.texts import Texts
 from replay.raw.records import RawFile
@@ -57,9 +58,11 @@ class KeptOrigins:
         if number not in self._kept:
             frame = self._raw.frames[number]
             domain = frame.domain if frame.domain is None else self._texts.name(frame.domain)
+            told = written_by_inductor(frame.file, frame.line)
             self._kept[number] = replace(
-                frame, file=self._file(frame.file), function=self._texts.name(frame.function), domain=domain
-            )
+                frame, file=self._file(frame.file), function=self._texts.name(frame.function), domain=domain,
+                told=self._texts.name(told),
+            )  # fmt: skip
         return self._kept[number]
 
     def _file(self, file: str) -> str:
@@ -108,5 +111,7 @@ class _Draft:
         if frame not in self._frames:
             self._frames[frame] = len(self._frames)
             self.value.frames.append(frame)
-            self._bytes += 32 + 4 * (len(frame.file) + len(frame.function) + len(frame.domain or ""))
+            self._bytes += 32 + 4 * (
+                len(frame.file) + len(frame.function) + len(frame.domain or "") + len(frame.told)
+            )
         return self._frames[frame]

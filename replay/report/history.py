@@ -8,6 +8,8 @@ from statistics import median_high
 from replay.history.baseline import Mark
 from replay.history.changes import LEAST_RESULTS
 from replay.history.series import HistoryView, Series
+from replay.inspection.origins import shorter
+from replay.report.origins import SHOWN_FRAMES, SHOWN_KERNELS
 from replay.report.pictures import sparkline
 from replay.report.spreadsheet import csv_of
 from replay.text import (
@@ -34,9 +36,22 @@ def render_history(view: HistoryView, screen: Screen) -> str:
         return "\n".join([f"{shown(view.folder)}{nothing}", *untimed(view), *_problems(view)])
     title = heading(f"{shown(view.folder)}: {number(view.results, 'result')}", screen)
     parts = [title, listing(view.series, _SERIES, screen)]
+    parts += [flow(f"  {shown(item.kernel, 80)}: {text}", screen) for item, text in _places(view)]
     if any(item.source == "modelled" for item in view.series):
         parts.append(flow(MODELLED, screen))
     return "\n".join([*parts, *untimed(view), *_problems(view)])
+
+
+def _places(view: HistoryView) -> list[tuple[Series, str]]:
+    """Where the first few kernels of which that is known were launched."""
+    known = {(item.kernel, text): item for item in view.series if (text := from_where(item))}
+    return [(item, text) for (_, text), item in known.items()][:SHOWN_KERNELS]
+
+
+def from_where(item: Series) -> str:
+    """`launched from model.py:120 (forward)`; "": not known."""
+    place = shorter(item.launched_from, SHOWN_FRAMES)
+    return f"launched from {shown(place, 400)}" if place else ""
 
 
 def _against_baseline(item: Series) -> str:

@@ -10,14 +10,14 @@ from replay.results.comparison import ComparedKernel
 from replay.results.run.variant import CapturedKernel
 from replay.text import shown
 
-_SHOWN_FRAMES, SHOWN_KERNELS = 3, 8
+SHOWN_FRAMES, SHOWN_KERNELS = 3, 8
 
 
 def origin_lines(kernels: Iterable[CapturedKernel | ComparedKernel]) -> list[str]:
     """`row_sums: launched from model.py:120 (forward)`, of the first few of which that is known."""
     found = []
     for kernel in kernels:
-        frames = shorter(kernel.launched_from, _SHOWN_FRAMES)
+        frames = shorter(kernel.launched_from, SHOWN_FRAMES)
         parts = [f"launched from {frames}"] if frames else []
         parts += [f"defined at {kernel.defined_at}"] if kernel.defined_at else []
         if parts:

@@ -133,6 +133,14 @@ CUresult CUDAAPI cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOrigin
   });
 }
 
+// Never that of another node, also when this one is gone.
+CUresult CUDAAPI cuGraphNodeGetToolsId(CUgraphNode hNode, unsigned long long *toolsNodeId) {
+  return enter("cuGraphNodeGetToolsId", Needs::initialised, [&](Call &) {
+    require(toolsNodeId != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *toolsNodeId = node_of(hNode)->identifier;
+  });
+}
+
 CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
   return enter("cuGraphNodeGetType", Needs::initialised, [&](Call &) {
     require(type != nullptr, CUDA_ERROR_INVALID_VALUE);

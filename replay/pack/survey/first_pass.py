@@ -417,7 +417,7 @@ class FirstPass:
                     self.allocations.touch(self.allocations.find_array(c_type, handle))
             if item.node.type == graphs.NodeType.KERNEL and item.enabled and item.node.parameters:
                 survey.launches += 1
-                self._node_launch(item)
+                self._node_launch(item, call.thread)
             elif item.node.type == graphs.NodeType.KERNEL:
                 survey.images_used.add(item.image)
 
@@ -428,7 +428,8 @@ class FirstPass:
                 "UNSUPPORTED_CALL", f"{call.function.symbol}: {text}", call.number, call.function.symbol
             )
 
-    def _node_launch(self, item: LaunchedNode) -> None:
+    def _node_launch(self, item: LaunchedNode, thread: int) -> None:
+        """What is known of where a node came from says more than where its graph was launched."""
         survey = self.survey
         name = item.name or f"function_{item.node.function[1]:x}"
         survey.images_used.add(item.image)
@@ -444,6 +445,7 @@ class FirstPass:
             draft = KernelDraft(
                 name, item.image, *item.node.geometry,
                 parts.get(graphs.Part.LAYOUT), parts.get(graphs.Part.KERNEL),
+                stack=item.node.stack or self.origins.present.get(thread, 0),
             )  # fmt: skip
             survey.kernels[item.image, name] = draft
         draft.launches += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from replay.report.history import changed_levels, unchanged, untimed
+from replay.report.history import changed_levels, from_where, unchanged, untimed
 from replay.report.html.cells import course_cell
 from replay.report.html.drawing import Drawing, Scale
 from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, Key, Section, Table, more, scale
@@ -233,6 +233,7 @@ def _series(item: Series) -> Section:
     detail.is_folded = not item.changes
     results = number(len(item.points), "result") if item.changes else unchanged(item)
     detail.lines.append(f"{shown(item.device)}, {item.source}, {results}, latest {duration(item.latest_ns)}")
+    detail.lines += filter(None, [from_where(item)])
     detail.lines += [
         f"{percent(change.ratio, 1)} on {shown(change.created_utc)} ({shown(change.path)})"
         for change in item.changes

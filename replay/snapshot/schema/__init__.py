@@ -127,7 +127,8 @@ class Frame:
     known. function: its qualified name (before Python 3.11 its name).
 
     domain: None for a Python frame; of a range "" for NVTX's default domain. A range has its name in `function` and no
-    file. payload: of a range, a number as text, "" without. category: its number, 0 without.
+    file. payload: of a range, a number as text, "" without. category: its number, 0 without. told: of a frame in code
+    that a framework generated, what that code says of the line, "" without.
     """
 
     file: str
@@ -136,6 +137,7 @@ class Frame:
     domain: str | None = None
     payload: str = ""
     category: int = 0
+    told: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 
 import pytest
 
 from replay.errors import ExitCode
 
+from ..beginning import text_of
+
 nvtx = pytest.importorskip("nvtx", reason="needs nvtx: pip install 'gpu-replay[test]'")
 
 # Adds 1, 10, 100, ... in launches of which some are inside ranges, and says what the sum is.
 PROGRAM = """
-    import sys, threading
     import numpy as np
     import nvtx
-    from cuda.bindings import driver as cu
 
-    def check(answer):
-        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
+    PTX = b'''
     .visible .entry add(.param .u64 p, .param .u32 v) {
         .reg .u64 %a; .reg .u32 %v, %o;
         ld.param.u64 %a, [p]; ld.param.u32 %v, [v];
@@ -34,12 +27,7 @@ PROGRAM = """
     }
     .visible .entry other(.param .u64 p, .param .u32 v) { ret; }'''
 
-    check(cu.cuInit(0))
-    context = check(cu.cuDevicePrimaryCtxRetain(0))
-    check(cu.cuCtxSetCurrent(context))
-    module = check(cu.cuModuleLoadData(PTX))
-    add = check(cu.cuModuleGetFunction(module, b"add"))
-    other = check(cu.cuModuleGetFunction(module, b"other"))
+    add, other = kernels(PTX, b"add", b"other")
     memory = check(cu.cuMemAlloc(4))
     check(cu.cuMemsetD32(memory, 0, 1))
 
@@ -77,7 +65,7 @@ PROGRAM = """
 @pytest.fixture
 def program(replay):
     path = replay.folder / "ranges.py"
-    path.write_text(textwrap.dedent(PROGRAM))
+    path.write_text(text_of(PROGRAM))
     return [sys.executable, str(path)]
 
 

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 
 import pytest
 
 from replay.errors import ExitCode
 
+from ..beginning import text_of
+
 PROGRAM = """
-    import ctypes, os, signal, sys, threading, time
-    from cuda.bindings import driver as cu
+    import os, signal, time
 
-    def check(answer):
-        if answer[0] != cu.CUresult.CUDA_SUCCESS:
-            sys.exit(str(answer[0]))
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
+    PTX = b'''
     .visible .entry innocent(.param .u64 p, .param .u32 n) {
         .reg .u64 %a; ld.param.u64 %a, [p]; st.global.u32 [%a], 7; ret;
     }
@@ -32,11 +25,7 @@ PROGRAM = """
         st.global.u32 [%a], %n; ret;
     }'''
 
-    check(cu.cuInit(0))
-    context = check(cu.cuDevicePrimaryCtxRetain(0))
-    check(cu.cuCtxSetCurrent(context))
-    module = check(cu.cuModuleLoadData(PTX))
-    innocent, culprit = (check(cu.cuModuleGetFunction(module, name)) for name in (b"innocent", b"culprit"))
+    innocent, culprit = kernels(PTX, b"innocent", b"culprit")
     stream = check(cu.cuStreamCreate(1))
     memory = int(check(cu.cuMemAlloc(4096)))
 
@@ -73,7 +62,7 @@ PROGRAM = """
 @pytest.fixture
 def watch(replay):
     def run(way, steps, *selection, status):
-        (replay.folder / "beside.py").write_text(textwrap.dedent(PROGRAM))
+        (replay.folder / "beside.py").write_text(text_of(PROGRAM))
         application = [sys.executable, "beside.py", way, str(steps)]
         return replay.capture(*selection, application=application, status=status)
 

@@ -5,23 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sys
-import textwrap
 
 import pytest
 
+from ..beginning import text_of
+
 # `through` reads what the first word of the table leads to, and writes where the second leads.
 PROGRAM = """
-    import ctypes, sys
-    from cuda.bindings import driver as cu
 
-    def check(answer):
-        if answer[0] != cu.CUresult.CUDA_SUCCESS:
-            sys.exit(1)
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
+    PTX = b'''
     .visible .entry through(.param .u64 table, .param .u64 values) {
         .reg .u64 %t, %a, %v; .reg .u32 %x; .reg .pred %p;
         ld.param.u64 %t, [table]; ld.param.u64 %v, [values];
@@ -40,10 +32,7 @@ PROGRAM = """
         ret;
     }'''
     how, wrong = sys.argv[1], int(sys.argv[2])
-    check(cu.cuInit(0))
-    check(cu.cuCtxSetCurrent(check(cu.cuDevicePrimaryCtxRetain(0))))
-    module = check(cu.cuModuleLoadData(PTX))
-    through, store = (check(cu.cuModuleGetFunction(module, name)) for name in (b"through", b"store"))
+    through, store = kernels(PTX, b"through", b"store")
     BYTES = 16384
     table, values, row = (int(check(cu.cuMemAlloc(BYTES))) for _ in range(3))
     table += BYTES - 16  # in the part that is searched last
@@ -67,7 +56,7 @@ PROGRAM = """
 
 
 def fault(replay, how, wrong):
-    (replay.folder / "late.py").write_text(textwrap.dedent(PROGRAM))
+    (replay.folder / "late.py").write_text(text_of(PROGRAM))
     application = [sys.executable, "late.py", how, str(wrong)]
     replay.capture("--when", "error", application=application, status=1)
     notes = json.loads(replay("ls", "x.rsnap", "notes", "--json").stdout)

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 
 import pytest
 
 from replay.errors import ExitCode
 
+from ..beginning import text_of
+
 pytest.importorskip("nvtx", reason="needs nvtx: pip install 'gpu-replay[test]'")
 
 # 30 steps of three launches; that of `divide` in the range of step 20 goes wrong.
 PROGRAM = """
-    import ctypes, sys
     import nvtx
-    from cuda.bindings import driver as cu
 
-    def check(answer):
-        if answer[0] != cu.CUresult.CUDA_SUCCESS:
-            sys.exit(1)
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
+    PTX = b'''
     .visible .entry divide(.param .u64 p, .param .f32 v) {
         .reg .u64 %a; .reg .f32 %v, %o;
         ld.param.u64 %a, [p]; ld.param.f32 %v, [v];
@@ -39,10 +31,7 @@ PROGRAM = """
         ret;
     }'''
 
-    check(cu.cuInit(0))
-    check(cu.cuCtxSetCurrent(check(cu.cuDevicePrimaryCtxRetain(0))))
-    module = check(cu.cuModuleLoadData(PTX))
-    divide, other = (check(cu.cuModuleGetFunction(module, name)) for name in (b"divide", b"other"))
+    divide, other = kernels(PTX, b"divide", b"other")
     memory = int(check(cu.cuMemAlloc(4096)))
 
     def launch(kernel, value, place=memory):
@@ -67,13 +56,13 @@ NOTHING = "nothing was seen to go wrong"
 
 
 def watch(replay, way, *selection, status=0):
-    (replay.folder / "steps.py").write_text(textwrap.dedent(PROGRAM))
+    (replay.folder / "steps.py").write_text(text_of(PROGRAM))
     application = [sys.executable, "steps.py", way]
     return replay.capture("--when", way, *selection, application=application, status=status)
 
 
 def line_of(way):
-    lines = textwrap.dedent(PROGRAM).splitlines()
+    lines = text_of(PROGRAM).splitlines()
     return next(n for n, line in enumerate(lines, 1) if line.endswith(f"# {way}"))
 
 
@@ -111,8 +100,8 @@ def test_launch_that_goes_wrong_elsewhere_is_not_taken(replay, selection):
     ("selection", "words"),
     [
         (["--nvtx", "step@other"], "no such range was entered, or no launch in it matched"),
-        (["--module", "layers.1"], "PyTorch entered no such place"),
-        (["--op", "aten::mm"], "PyTorch entered no such place"),
+        (["--module", "layers.1"], "PyTorch or XLA entered no such place"),
+        (["--op", "aten::mm"], "PyTorch or XLA entered no such place"),
         (["--profiler-api"], "cuProfilerStart was not called"),
         (["--kernel", "add"], "kernels that it looked up: divide, other"),
         (["--source", "steps.py:1"], "no launch matched --source steps.py:1"),

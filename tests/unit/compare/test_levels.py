@@ -219,3 +219,4 @@ def test_page_of_equal_sides_says_so(compared) -> None:
     section = levels_section(found)
     assert "the same in ttgir" in section.title
     assert not section.listings
+    assert not section.details

@@ -12,9 +12,12 @@ from replay.cli import main
 from replay.compare.sides import holds_results
 from replay.errors import FormatError, UsageError
 from replay.history import packs
+from replay.history.series import look
 from replay.history.store import History, append
+from replay.report.history import render_history
+from replay.results.run.variant import CapturedKernel
 
-from .test_history import fill, result
+from .test_history import WIDE, fill, result
 
 
 def packed(folder):
@@ -210,11 +213,29 @@ def test_what_a_later_version_adds_to_a_pack_is_left_out(folder):
     assert entries(folder) == before
 
 
-def test_texts_of_a_pack_are_harmless(folder):
-    rewritten(folder, first("device", "a\x1b[31m"))
+@pytest.mark.parametrize("name", ["device", "launched_from"])
+def test_texts_of_a_pack_are_harmless(folder, name):
+    rewritten(folder, first(name, "a\x1b[31m"))
     with History(folder) as history:
         history.update()
-        assert all(entry.device.isprintable() for entry in history.entries())
+        assert all(getattr(entry, name).isprintable() for entry in history.entries())
+
+
+def test_a_series_says_where_the_kernels_of_its_newest_result_were_launched(tmp_path):
+    one, two = CapturedKernel("vector_add", launched_from="m.py:3 (f)"), CapturedKernel("scale")
+    fill(tmp_path, [1000], kernels=[dataclasses.replace(one, launched_from="m.py:1 (f)")])
+    append(tmp_path, result(1010, 5, kernels=[one]))
+    fill(tmp_path, [900], kernel="both", kernels=[two, one])
+    for _ in range(2):  # as files of their own, and in a pack
+        assert {item.kernel: item.launched_from for item in look(tmp_path).series} == {
+            "vector_add": "m.py:3 (f)",
+            "both": "vector_add from m.py:3 (f)",
+        }
+        text = render_history(look(tmp_path), WIDE)
+        assert "  vector_add: launched from m.py:3 (f)\n" in f"{text}\n"
+        packed(tmp_path)
+    append(tmp_path, result(1020, 9))
+    assert look(tmp_path).series[1].launched_from == ""  # the newest does not say
 
 
 @pytest.mark.parametrize("length", [0, 3, 60])

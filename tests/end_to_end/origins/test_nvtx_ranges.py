@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-import textwrap
 
 import pytest
 
-from .test_origins import PROGRAM, launches
+from .launching import launches, ranges, written
 
 nvtx = pytest.importorskip("nvtx", reason="needs nvtx: pip install 'gpu-replay[test]'")
 
@@ -63,7 +61,7 @@ BY_TABLE = """
 """
 WIDE = """
     push_wide("Schritt 1 \\u00e4\\u4e2d\\U0001f40d")
-    push(b"x" * 200)
+    push(b"x" * 600)
     by_bindings(1)
     pop()
     pop()
@@ -79,27 +77,10 @@ WIDE = """
 """
 
 
-@pytest.fixture
-def write(replay):
-    def written(*texts):
-        path = replay.folder / "launching.py"
-        path.write_text("".join(map(textwrap.dedent, (PROGRAM, *texts))))
-        return [sys.executable, str(path)]
-
-    return written
-
-
-def ranges(replay):
-    """(domain, name, payload, category) of the ranges of each launch, by the value that it writes."""
-    keys = ("domain", "function", "payload", "category")
-    return {
-        value: [tuple(frame[key] for key in keys) for frame in frames if frame["domain"] is not None]
-        for value, frames in launches(replay)
-    }
-
-
-def test_launches_have_the_ranges_of_their_thread(replay, write):
-    replay.capture("--kernel", "^mark$", "--launch", "1-8", "--nvtx-stacks", application=write(RANGES))
+def test_launches_have_the_ranges_of_their_thread(replay):
+    replay.capture(
+        "--kernel", "^mark$", "--launch", "1-8", "--nvtx-stacks", application=written(replay, RANGES)
+    )
     epoch, step = ("", "epoch", "3", 0), ("training", "step", "0.5", 7)
     assert ranges(replay) == {
         1: [],
@@ -114,9 +95,9 @@ def test_launches_have_the_ranges_of_their_thread(replay, write):
     assert replay("run", "x.rsnap", "--quick").returncode == 0
 
 
-def test_list_sums_launches_up_by_their_ranges(replay, write):
+def test_list_sums_launches_up_by_their_ranges(replay):
     words = ("capture", "--list", "--driver", "emulator", "--nvtx-stacks")
-    (process,) = json.loads(replay(*words, "--json", "--", *write(RANGES)).stdout.splitlines()[-1])[
+    (process,) = json.loads(replay(*words, "--json", "--", *written(replay, RANGES)).stdout.splitlines()[-1])[
         "processes"
     ]
     names = [[frame["function"] for frame in frames] for frames in process["origins"]]
@@ -132,15 +113,15 @@ def test_list_sums_launches_up_by_their_ranges(replay, write):
         ("other",): (1, 6),
         ("two",): (1, 7),
     }
-    text = replay(*words, "--nvtx", "step@training", "--", *write(RANGES)).stdout
+    text = replay(*words, "--nvtx", "step@training", "--", *written(replay, RANGES)).stdout
     assert "2 launches of 1 kernel" in text
     assert "replay capture --nvtx step@training --kernel '^mark$' --launch 2 --nvtx-stacks" in text
 
 
-def test_ranges_are_shown_where_frames_are(replay, write):
+def test_ranges_are_shown_where_frames_are(replay):
     words = ("--kernel", "^mark$", "--launch", "2", "--nvtx-stacks", "--python-stacks")
     (replay.folder / "nightly").mkdir()
-    replay.capture(*words, application=write(RANGES), output="nightly/x.rsnap")
+    replay.capture(*words, application=written(replay, RANGES), output="nightly/x.rsnap")
     snapshot = "nightly/x.rsnap"
     line = "in NVTX range step@training (payload 0.5, category 7), in NVTX range epoch (payload 3)"
     for command in (("info",), ("ls", "kernels"), ("ls", "calls")):
@@ -160,24 +141,24 @@ def test_ranges_are_shown_where_frames_are(replay, write):
     assert [case["team"] for case in found["cases"]] == ["steps"]
 
 
-def test_wide_names_long_names_and_deep_stacks(replay, write):
+def test_wide_names_long_names_and_deep_stacks(replay):
     replay.capture(
-        "--kernel", "^mark$", "--launch", "1-4", "--nvtx-stacks", application=write(BY_TABLE, WIDE)
+        "--kernel", "^mark$", "--launch", "1-4", "--nvtx-stacks", application=written(replay, BY_TABLE, WIDE)
     )
     found = ranges(replay)
-    assert found[1] == [("", "x" * 119, "", 0), ("", "Schritt 1 ä中🐍", "", 0)]
+    assert found[1] == [("", "x" * 511, "", 0), ("", "Schritt 1 ä中🐍", "", 0)]
     assert [name for _, name, _, _ in found[2]] == [str(n) for n in reversed(range(64))]  # the outermost
     assert [name for _, name, _, _ in found[3]] == [str(n) for n in reversed(range(63))]
     assert [name for _, name, _, _ in found[4]] == ["0"]
 
 
-def test_wide_name_bounds_a_window(replay, write):
-    replay.capture("--nvtx", "Schritt 1 ä中🐍", application=write(BY_TABLE, WIDE))
+def test_wide_name_bounds_a_window(replay):
+    replay.capture("--nvtx", "Schritt 1 ä中🐍", application=written(replay, BY_TABLE, WIDE))
     assert ranges(replay) == {1: []}
 
 
-def test_program_without_nvtx_says_that_nothing_is_known(replay, write):
-    replay.capture("--kernel", "^mark$", "--nvtx-stacks", application=write("by_bindings(1)\n"))
+def test_program_without_nvtx_says_that_nothing_is_known(replay):
+    replay.capture("--kernel", "^mark$", "--nvtx-stacks", application=written(replay, "by_bindings(1)\n"))
     notes = json.loads(replay("ls", "x.rsnap", "notes", "--json").stdout)["notes"]
     assert [note["text"] for note in notes if note["code"] == "ORIGIN_UNKNOWN"] == [
         "NVTX ranges are not known: nothing has used NVTX 3 yet"
@@ -185,8 +166,10 @@ def test_program_without_nvtx_says_that_nothing_is_known(replay, write):
     assert launches(replay) == [(1, [])]
 
 
-def test_redacted_snapshot_has_no_ranges(replay, write):
-    replay.capture("--kernel", "^mark$", "--launch", "2", "--nvtx-stacks", application=write(RANGES))
+def test_redacted_snapshot_has_no_ranges(replay):
+    replay.capture(
+        "--kernel", "^mark$", "--launch", "2", "--nvtx-stacks", application=written(replay, RANGES)
+    )
     assert ranges(replay)[2]
     replay("redact", "x.rsnap", "-o", "other.rsnap")
     assert launches(replay, "other.rsnap") == [(2, [])]

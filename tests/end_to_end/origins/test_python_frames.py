@@ -6,47 +6,14 @@ import json
 import re
 import shlex
 import sys
-import textwrap
+from pathlib import Path
 
 import pytest
 
 from replay.errors import ExitCode
 
-# Writes a number in each launch. `# 1` and its like mark the lines that tests name.
-PROGRAM = """
-    import ctypes, sys, threading
-    from cuda.bindings import driver as cu
+from .launching import launches, written
 
-    def check(answer):
-        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
-    .visible .entry mark(.param .u64 p, .param .u32 v) {
-        .reg .u64 %a; .reg .u32 %v;
-        ld.param.u64 %a, [p]; ld.param.u32 %v, [v];
-        st.global.u32 [%a], %v;
-        ret;
-    }'''
-
-    check(cu.cuInit(0))
-    context = check(cu.cuDevicePrimaryCtxRetain(0))
-    check(cu.cuCtxSetCurrent(context))
-    mark = check(cu.cuModuleGetFunction(check(cu.cuModuleLoadData(PTX)), b"mark"))
-    memory = int(check(cu.cuMemAlloc(4)))
-
-    def by_bindings(value):
-        arguments = (memory, value), (ctypes.c_void_p, ctypes.c_uint32)
-        check(cu.cuLaunchKernel(mark, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0))
-
-    def by_ctypes(value, kind=ctypes.CDLL):
-        place, number = ctypes.c_uint64(memory), ctypes.c_uint32(value)
-        given = (ctypes.c_void_p * 2)(ctypes.addressof(place), ctypes.addressof(number))
-        launch = kind("libcuda.so.1").cuLaunchKernel
-        assert launch(ctypes.c_uint64(int(mark)), 1, 1, 1, 1, 1, 1, 0, None, given, None) == 0
-"""
 THOUSAND = """
     class Layer:
         def forward(self, value):
@@ -90,27 +57,17 @@ WAYS = """
 def write(replay):
     """The command of a program, and the line of each mark in it."""
 
-    def written(text):
-        path = replay.folder / "launching.py"
-        path.write_text(textwrap.dedent(PROGRAM) + textwrap.dedent(text))
+    def with_marks(text):
+        command = written(replay, text)
+        path = Path(command[-1])
         marks = {
             mark[1]: number
             for number, line in enumerate(path.read_text().splitlines(), 1)
             if (mark := re.search(r"# (\w+)$", line))
         }
-        return [sys.executable, str(path)], marks
+        return command, marks
 
-    return written
-
-
-def launches(replay, snapshot="x.rsnap"):
-    """(value that it writes, its frames) of each launch in the snapshot."""
-    lines = json.loads(replay("ls", snapshot, "calls", "--json").stdout)
-    return [
-        (int.from_bytes(bytes.fromhex(call["inputs"]["kernelParams.0"])[8:12], "little"), call["origin"])
-        for call in lines["calls"]
-        if call["section"] == "window" and call["function"] == "cuLaunchKernel"
-    ]
+    return with_marks
 
 
 def test_source_takes_the_right_one_of_a_thousand_launches(replay, write):
@@ -164,6 +121,9 @@ def test_results_say_where_a_kernel_came_from_and_owners_are_chosen_by_it(replay
     assert line in " ".join(done.stdout.split())
     replay("report", "x.rres", "c.json", "-o", "page.html")
     assert (replay.folder / "page.html").read_text().count(line) == 2
+    assert f" (by_bindings), {line}" in " ".join(replay("history", "results").stdout.split())
+    replay("report", "results", "-o", "history.html")
+    assert line in (replay.folder / "history.html").read_text()
     replay("baseline", "set", "results")
     (replay.folder / "owners.toml").write_text('[[owner]]\nsource = "launching.py"\nteam = "layers"\n')
     words = ("--driver", "emulator", "--config", "owners.toml", "--json")

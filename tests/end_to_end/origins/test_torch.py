@@ -3,14 +3,12 @@ cuda.bindings."""
 
 from __future__ import annotations
 
-import sys
-import textwrap
+import os
 from importlib.util import find_spec
 
 import pytest
 
-from .test_nvtx_stacks import ranges
-from .test_origins import PROGRAM, launches
+from .launching import launches, ranges, written
 
 pytestmark = pytest.mark.timeout(600)  # PyTorch takes its time to be imported
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch: its CPU build is enough")
@@ -62,19 +60,11 @@ MODEL = """
 """
 
 
-@pytest.fixture
-def write(replay):
-    def written(*texts):
-        path = replay.folder / "launching.py"
-        path.write_text("".join(map(textwrap.dedent, (PROGRAM, *texts))))
-        return [sys.executable, str(path)]
-
-    return written
-
-
 @needs_torch
-def test_launches_have_modules_and_operators(replay, write):
-    replay.capture("--kernel", "^mark$", "--launch", "1-9", "--torch-stacks", application=write(MODEL))
+def test_launches_have_modules_and_operators(replay):
+    replay.capture(
+        "--kernel", "^mark$", "--launch", "1-9", "--torch-stacks", application=written(replay, MODEL)
+    )
     found = {
         value: [(domain.removeprefix("torch."), name) for domain, name, _, _ in of_launch]
         for value, of_launch in ranges(replay).items()
@@ -95,16 +85,18 @@ def test_launches_have_modules_and_operators(replay, write):
         (["--op", "mine::mark", "--kernel", "mark", "--launch", "2"], [4]),
     ],
 )
-def test_module_and_operator_choose_launches(replay, write, words, values):
-    done = replay.capture(*words, application=write(MODEL))
+def test_module_and_operator_choose_launches(replay, words, values):
+    done = replay.capture(*words, application=written(replay, MODEL))
     assert [value for value, _ in launches(replay)] == values
     assert replay("run", "x.rsnap", "--quick").returncode == 0
     assert "are not known" not in done.stderr
 
 
 @needs_torch
-def test_hooks_of_modules_leave_compiled_programs_whole(replay, write):
-    program = write("""
+def test_hooks_of_modules_leave_compiled_programs_whole(replay):
+    program = written(
+        replay,
+        """
         import torch
         class Model(torch.nn.Module):
             def __init__(self):
@@ -122,17 +114,52 @@ def test_hooks_of_modules_leave_compiled_programs_whole(replay, write):
         compiled = torch.compile(Model(), backend=backend, fullgraph=True)
         compiled(torch.ones(2, 2))
         compiled(torch.ones(2, 2))
-    """)
+    """,
+    )
     replay.capture("--module", "Model", application=program)
     assert [value for value, _ in launches(replay)] == [1]
 
 
-def test_program_that_imports_no_torch_is_left_alone(replay, write):
-    program = write("by_bindings(1)\nassert 'torch' not in sys.modules\n")
+def test_program_that_imports_no_torch_is_left_alone(replay):
+    program = written(replay, "by_bindings(1)\nassert 'torch' not in sys.modules\n")
     replay.capture("--kernel", "^mark$", "--torch-stacks", application=program)
     assert ranges(replay) == {1: []}
 
 
-def test_module_that_is_never_entered_is_said_so(replay, write):
-    done = replay.capture("--module", "layers.0", application=write("by_bindings(1)\n"), status=3)
-    assert "--module layers.0: PyTorch entered no such place" in done.stderr
+def test_module_that_is_never_entered_is_said_so(replay):
+    done = replay.capture("--module", "layers.0", application=written(replay, "by_bindings(1)\n"), status=3)
+    assert "--module layers.0: PyTorch or XLA entered no such place" in done.stderr
+
+
+@needs_torch
+def test_code_of_inductor_says_graph_and_operators(replay):
+    """The real Inductor on its CPU build, which calls an operator that launches."""
+    program = written(replay, """
+        import torch
+
+        @torch.library.custom_op("mine::mark", mutates_args=())
+        def mark_in_operator(x: torch.Tensor, value: int) -> torch.Tensor:
+            by_bindings(value)
+            return x.clone()
+
+        mark_in_operator.register_fake(lambda x, value: x.clone())
+
+        def first(x):
+            return mark_in_operator(x @ x, 1) @ x
+
+        def second(x):
+            return mark_in_operator(x @ x @ x, 2)
+
+        torch.compile(first)(torch.ones(2, 2))
+        torch.compile(second)(torch.ones(2, 2))
+    """)  # fmt: skip
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(replay.folder / "inductor")}
+    words = ("--kernel", "^mark$", "--launch", "1-2", "--python-stacks")
+    replay.capture(*words, application=program, env={**os.environ, **cache})
+    told = {value: [frame["told"] for frame in frames if frame["told"]] for value, frames in launches(replay)}
+    assert told == {
+        1: ["Inductor graph 0_inference, mine.mark"],
+        2: ["Inductor graph 1_inference, mine.mark"],
+    }
+    assert ".py:" in (shown := " ".join(replay("ls", "x.rsnap", "calls").stdout.split()))
+    assert "call: Inductor graph 1_inference, mine.mark)" in shown
