@@ -54,8 +54,8 @@ class Canaries:
 
     def __post_init__(self) -> None:
         if self.place is not None:
-            for night in [path for path in self.folder.iterdir() if path.is_dir()]:
-                self.place.look(night / "canaries", deep=False)
+            for night in self.place.nights():  # also those that this machine has not seen
+                self.place.bring(night / "canaries" / f"{self.who.file}.jsonl")
         for path in sorted(self.folder.glob(f"*/canaries/{self.who.file}.jsonl")):
             for item in _times(path, self.identity):
                 self.history = [] if item is None else [*self.history, item]

@@ -108,6 +108,21 @@ class Mirror(Place):
                 if path.parent.name not in there and path.stat().st_ctime_ns < since_ns:
                     shutil.rmtree(path.parent, ignore_errors=True)
 
+    def nights(self) -> list[Path]:
+        """See `Place`. Not all have a copy."""
+        entries = [entry for entry in self._entries(self.folder, False) if entry.get("type") == "directory"]
+        names = (str(entry["name"]).rstrip("/").rpartition("/")[2] for entry in entries)
+        return [self.folder / name for name in names if re.fullmatch(_NIGHT, name)]
+
+    def bring(self, path: Path) -> None:
+        """See `Place`."""
+        name = path.relative_to(self.folder).as_posix()
+        with self._one_at_a_time(), suppress(FileNotFoundError), self._at.asking() as files:
+            files.invalidate_cache()
+            entry = files.info(self._of(path))
+            if entry.get("type") == "file" and not entry.get("islink"):
+                self._fetch({name: entry} if self._is_small(name, int(entry.get("size") or 0)) else {})
+
     def copy_now_ns(self) -> int:
         """By the clock that gives the files of the copy their times: a home folder may be another machine's. What is
         written later has this time or a later one."""

@@ -42,6 +42,16 @@ class Place:
     def look_at_plans(self) -> None:
         """See which nights there are."""
 
+    def nights(self) -> list[Path]:
+        """Folders of nights, for all."""
+        try:
+            return [path for path in self.folder.iterdir() if path.is_dir()]
+        except OSError as error:
+            raise FileError.of(error, self.folder) from None
+
+    def bring(self, path: Path) -> None:
+        """See one file as others left it, if it is there."""
+
     def is_there(self, path: Path) -> bool:
         """At this moment, for all."""
         return path.exists()

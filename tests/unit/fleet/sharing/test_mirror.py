@@ -9,7 +9,10 @@ import time
 
 import pytest
 
+from replay.compare.rounds import Observation
 from replay.errors import FileError, UsageError
+from replay.fleet.canaries import Canaries
+from replay.fleet.night import Who, begin_night
 from replay.fleet.planning import night_at, nights
 from replay.fleet.sharing import leases, mirror
 from replay.fleet.sharing.mirror import Mirror
@@ -17,23 +20,33 @@ from replay.fleet.verdicts import verdicts
 from replay.fleet.worker import Ending
 from replay.store.urls import time_of
 
-from ..night_factory import run, worker
+from ..night_factory import night_of, run, worker
 from .machines import CLOCK_STEP_S, begun, held, seen
 
 
 @pytest.mark.parametrize("fails_at", [0, 2, 3, 6])
 def test_a_store_that_fails_in_the_middle_loses_nothing(tmp_path, machine, monkeypatch, fails_at):
     night = begun(machine("one"), tmp_path, units=2, confirm=False)
-    put, count = night.place._at.put, 0
+    count, is_inside = 0, False
 
-    def failing(contents):
-        nonlocal count
-        count += 1
-        if count > fails_at:
-            raise FileError("the bucket does not answer", where="s3://bucket")
-        put(contents)
+    def failing(real):
+        def once(*given):
+            nonlocal count, is_inside
+            if is_inside:  # creating puts, where the file system has no other way
+                return real(*given)
+            count += 1
+            if count > fails_at:
+                raise FileError("the bucket does not answer", where="s3://bucket")
+            is_inside = True
+            try:
+                return real(*given)
+            finally:
+                is_inside = False
 
-    monkeypatch.setattr(night.place._at, "put", failing)
+        return once
+
+    for name in ("put", "create"):
+        monkeypatch.setattr(night.place._at, name, failing(getattr(night.place._at, name)))
     try:
         run(night)
     except FileError:
@@ -222,3 +235,22 @@ def test_what_was_not_written_whole_is_taken_back(tmp_path, machine, url, monkey
     with pytest.raises(FileError, match="connection is lost"):
         night.drain("n1")
     assert not list((tmp_path / "shared").rglob(".*.partial"))
+
+
+def test_a_device_has_its_history_on_a_machine_that_is_new(tmp_path, machine):
+    """A pod begins with an empty cache, and is told of tonight only."""
+    one = machine("one")
+    for number in range(3):
+        (tmp_path / str(number)).mkdir()
+        planned = night_of(tmp_path / str(number), units=1)
+        night = begin_night(one.folder / f"night-{number}", planned.plan, planned.folder / "matrix.toml", one)
+        canaries = Canaries(
+            one.folder, night.folder, Who("n1", "gpu"), "id", lambda: Observation(1000.0), one
+        )
+        assert len(canaries.history) == number
+        canaries.look()
+    machine("new")
+    night = night_at(f"{one.url}/night-2")
+    asked = night.place.folder, night.folder, Who("n1", "gpu"), "id", lambda: Observation(2000.0), night.place
+    assert len(Canaries(*asked).history) == 3
+    assert "against its own history" in Canaries(*asked).look().reason
