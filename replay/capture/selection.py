@@ -127,7 +127,7 @@ class Selection:
     def _places(self) -> Iterator[tuple[str, str]]:
         """The option and its value that name a place in a framework; nothing for other ranges."""
         for option, domain in TORCH_DOMAINS.items():
-            if self.nvtx.endswith(f"@{domain}"):
+            if domain in self.torch_ranges and self.nvtx.endswith(f"@{domain}"):
                 yield option, self.nvtx.removesuffix(f"@{domain}")
 
     def stacks(self) -> list[str]:

@@ -87,7 +87,8 @@ def place_text(frame: Frame) -> str:
 def origin_text(frames: Sequence[Frame], most: int = 3) -> str:
     """One line: the frames to look at first, the innermost first, and the ranges around them; "" when none is known."""
     called = BETWEEN.join(place_text(frame) for frame in own_frames(frames)[:most])
-    return AROUND.join(filter(None, [called, *(place_text(one) for one in ranges(frames)[:most])]))
+    around = list(dict.fromkeys(map(place_text, ranges(frames))))  # PyTorch enters an operator several times
+    return AROUND.join(filter(None, [called, *around[:most]]))
 
 
 def shorter(text: str, most: int) -> str:

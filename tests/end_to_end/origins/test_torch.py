@@ -4,14 +4,17 @@ cuda.bindings."""
 from __future__ import annotations
 
 import os
+import re
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from .launching import launches, ranges, written
 
 pytestmark = pytest.mark.timeout(600)  # PyTorch takes its time to be imported
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch: its CPU build is enough")
+_TORCH = find_spec("torch")
+needs_torch = pytest.mark.skipif(_TORCH is None, reason="needs torch: its CPU build is enough")
 
 MODEL = """
     import torch
@@ -163,3 +166,37 @@ def test_code_of_inductor_says_graph_and_operators(replay):
     }
     assert ".py:" in (shown := " ".join(replay("ls", "x.rsnap", "calls").stdout.split()))
     assert "call: Inductor graph 1_inference, mine.mark)" in shown
+
+
+def is_for_cuda():
+    """Whether PyTorch was built for CUDA, with no import of it."""
+    version = Path(_TORCH.origin).with_name("version.py").read_text() if _TORCH is not None else ""
+    return re.search(r"^cuda\b.*= '", version, re.MULTILINE) is not None
+
+
+@pytest.mark.skipif(not is_for_cuda(), reason="needs torch for CUDA: its NVTX")
+def test_ranges_of_emit_nvtx_are_those_of_the_table(replay):
+    """PyTorch itself pushes them, from a build for CUDA; waiting for a device, with which it begins, is left out."""
+    program = written(replay, """
+        import torch
+
+        @torch.library.custom_op("mine::mark", mutates_args=())
+        def mark_in_operator(x: torch.Tensor, value: int) -> torch.Tensor:
+            by_bindings(value)
+            return x.clone()
+
+        mark_in_operator.register_fake(lambda x, value: x.clone())
+        compiled = torch.compile(lambda x: mark_in_operator(x @ x, 1))
+        torch.cuda.synchronize = lambda device=None: None
+        with torch.autograd.profiler.emit_nvtx():
+            compiled(torch.ones(2, 2))
+            by_bindings(2)
+    """)  # fmt: skip
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(replay.folder / "inductor")}
+    words = ("--kernel", "^mark$", "--launch", "1-2", "--nvtx-stacks")
+    replay.capture(*words, application=program, env=environment)
+    shown = " ".join(replay("ls", "x.rsnap", "kernels").stdout.split())
+    assert re.search(r"mark launched from operator mine::mark, in .*in Inductor graph f[a-z2-7]{51}\b", shown)
+    found = ranges(replay)
+    assert found[1][-1][1].startswith("Torch-Compiled Region: 0/0, op_id = ")
+    assert found[2] == []

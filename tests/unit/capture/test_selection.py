@@ -62,6 +62,8 @@ def test_selection_tells_the_interposer_and_can_be_typed_again(words, environmen
         {"everything": True, "nvtx": "step"},
         {"profiler": True, "nvtx": "step"},
         {"nvtx": ""},
+        {"operator": ""},
+        {"operator": "a\nb"},
         {"source": ""},
         {"source": "k.py:"},
         {"source": ":12"},
@@ -111,9 +113,17 @@ def test_default_is_the_first_launch_of_any_kernel():
         ({"launch": "every:5"}, "--launch every:5"),
         ({"each": True}, "--launch every:1 --each"),
         ({"nvtx": "a step"}, "--nvtx 'a step'"),
+        ({"nvtx": "a@torch.module"}, "--nvtx a@torch.module"),
+        ({"module": "jit_f", "kernel": "x"}, "--module jit_f --kernel x --launch 1"),
         ({"nvtx": "step", "kernel": "x"}, "--nvtx step --kernel x --launch 1"),
         ({"profiler": True}, "--profiler-api"),
     ],
 )
 def test_selection_is_shown_as_it_could_be_typed(words, typed):
     assert str(parse_selection(**words)) == typed
+
+
+def test_a_place_in_a_framework_is_looked_for_in_texts_of_each():
+    texts = parse_selection(module="jit_f").environment()["REPLAY_CAPTURE_NVTX_TEXTS"].split("\n")
+    assert "TSL\t,hlo_module=jit_f#" in texts
+    assert "REPLAY_CAPTURE_NVTX_TEXTS" not in parse_selection(nvtx="jit_f@torch.module").environment()
