@@ -92,18 +92,13 @@ static bool judge(struct flight *flight) {
 
 // All that have ended, the first ones first.
 static void judge_flights(void) {
-  uint64_t number = atomic_load(&judged) + 1;
-  for (bool all = true; number <= last_flight() && !is_done(); number++) {
+  bool all = true; // up to here are judged
+  for (uint64_t number = atomic_load(&judged) + 1; number <= last_flight() && !is_done(); number++) {
     struct flight *flight = flight_of(number);
-    if (flight->number != number || flight->is_judged) {
-      all = all && (atomic_store(&judged, number), true);
-      continue;
-    }
-    if (!has_passed(flight) || !judge(flight)) {
-      all = false;
-      continue;
-    }
-    flight->is_judged = true;
+    bool is_judged = flight->number != number || flight->is_judged;
+    if (!is_judged && has_passed(flight) && judge(flight))
+      is_judged = flight->is_judged = true;
+    all = all && is_judged;
     if (all)
       atomic_store(&judged, number);
   }
