@@ -312,12 +312,13 @@ void forget_flights(uint64_t context) {
   flights_land();
   if (flights.items == NULL)
     return;
-  bool is_alone = begin_to_look(); // before the lock, as who looks takes that
+  if (!begin_to_look()) // before the lock, as who looks takes that
+    return;
   if (take_flights()) {
-    // The memory goes when no stream is to write into it any more, and nobody looks at it.
+    // The memory goes when no stream is to write into it any more.
     bool are_written =
         images_are_there() && !all_have_passed() && !device_becomes_idle(&(struct range_list){0}, &problem);
-    images_end(context, !is_alone || are_written);
+    images_end(context, are_written);
     if (!images_are_there()) {
       memset(flights.items, 0, FLIGHTS * sizeof *flights.items);
       flights.first_under_way = 0;
@@ -326,6 +327,5 @@ void forget_flights(uint64_t context) {
     }
     give_flights();
   }
-  if (is_alone)
-    end_looking();
+  end_looking();
 }
