@@ -310,20 +310,22 @@ void forget_flights(uint64_t context) {
   const char *problem;
   look_for_failure();
   flights_land();
-  if (flights.items == NULL || !take_flights())
+  if (flights.items == NULL)
     return;
-  // The memory goes when no stream is to write into it any more, and nobody looks at it.
-  bool is_alone = begin_to_look();
-  bool are_written =
-      images_are_there() && !all_have_passed() && !device_becomes_idle(&(struct range_list){0}, &problem);
-  images_end(context, !is_alone || are_written);
-  if (!images_are_there()) {
-    memset(flights.items, 0, FLIGHTS * sizeof *flights.items);
-    flights.first_under_way = 0;
-    atomic_store(&flights.last, 0);
-    forget_judged();
+  if (!begin_to_look()) // before the lock, as who looks takes that
+    return;
+  if (take_flights()) {
+    // The memory goes when no stream is to write into it any more.
+    bool are_written =
+        images_are_there() && !all_have_passed() && !device_becomes_idle(&(struct range_list){0}, &problem);
+    images_end(context, are_written);
+    if (!images_are_there()) {
+      memset(flights.items, 0, FLIGHTS * sizeof *flights.items);
+      flights.first_under_way = 0;
+      atomic_store(&flights.last, 0);
+      forget_judged();
+    }
+    give_flights();
   }
-  if (is_alone)
-    end_looking();
-  give_flights();
+  end_looking();
 }

@@ -13,8 +13,9 @@
 #include <signal.h>
 #include <stdio.h>
 
-enum { STACK_BYTES = 256 << 10, TRIES = 5000 }; // to be the one who looks, a pause after each
+enum { STACK_BYTES = 256 << 10, BLOCK_BYTES = 4096 };
 static const uint64_t pause_ns = 1000000, longest_pause_ns = 20000000;
+static const uint64_t patience_ns = 30000000000; // with who looks at images, of which one may be large
 
 static ZERO_IN_CHILD atomic_bool has_thread;
 static ZERO_IN_CHILD bool is_refused;
@@ -32,6 +33,19 @@ static size_t chunk_bytes(const struct range *range, uint64_t at) {
   return range->bytes - at < CHUNK_BYTES ? (size_t)(range->bytes - at) : CHUNK_BYTES;
 }
 
+// What a chunk holds after the launch that it did not hold before. What is unchanged was there before.
+static uint8_t appeared_in(const struct image *image, uint64_t at) {
+  const uint8_t *before = image_at(image->position + at), *after = image_at(image->after + at);
+  size_t bytes = chunk_bytes(&image->range, at);
+  uint8_t bits = 0;
+  for (size_t n = 0; n < bytes; n += BLOCK_BYTES) {
+    size_t part = bytes - n < BLOCK_BYTES ? bytes - n : BLOCK_BYTES;
+    if (memcmp(before + n, after + n, part) != 0)
+      bits |= nonfinite_in(after + n, part);
+  }
+  return bits != 0 ? (uint8_t)(bits & ~nonfinite_in(before, bytes)) : 0;
+}
+
 static bool nonfinite_in_images(uint64_t address, unsigned type, uint8_t *had, uint8_t *appeared,
                                 const void *state) {
   const struct flight *flight = state;
@@ -39,17 +53,13 @@ static bool nonfinite_in_images(uint64_t address, unsigned type, uint8_t *had, u
     const struct image *image = &flight->images[n];
     if (address - image->range.base >= image->range.bytes)
       continue;
-    *had = *appeared = 0;
+    uint8_t before = 0, after = 0;
     for (uint64_t at = 0; at < image->range.bytes; at += CHUNK_BYTES) {
-      size_t bytes = chunk_bytes(&image->range, at);
-      const uint8_t *before = image_at(image->position + at), *after = image_at(image->after + at);
-      uint8_t held = nonfinite_in(before, bytes);
-      *had |= held;
-      if (memcmp(before, after, bytes) != 0)
-        *appeared |= (uint8_t)(nonfinite_in(after, bytes) & ~held);
+      before |= nonfinite_in(image_at(image->position + at), chunk_bytes(&image->range, at));
+      after |= appeared_in(image, at);
     }
-    *had = nonfinite_of_type(*had, type);
-    *appeared = nonfinite_of_type(*appeared, type);
+    *had = nonfinite_of_type(before, type);
+    *appeared = nonfinite_of_type(after, type);
     return true;
   }
   return false;
@@ -57,16 +67,10 @@ static bool nonfinite_in_images(uint64_t address, unsigned type, uint8_t *had, u
 
 // Nearly always there is nothing, which is found out without asking for types.
 static bool may_have_made_any(const struct flight *flight) {
-  for (unsigned n = 0; n < flight->images_count; n++) {
-    const struct image *image = &flight->images[n];
-    for (uint64_t at = 0; at < image->range.bytes; at += CHUNK_BYTES) {
-      size_t bytes = chunk_bytes(&image->range, at);
-      const uint8_t *before = image_at(image->position + at), *after = image_at(image->after + at);
-      if (memcmp(before, after, bytes) != 0 &&
-          (nonfinite_in(after, bytes) & ~nonfinite_in(before, bytes)) != 0)
+  for (unsigned n = 0; n < flight->images_count; n++)
+    for (uint64_t at = 0; at < flight->images[n].range.bytes; at += CHUNK_BYTES)
+      if (appeared_in(&flight->images[n], at) != 0)
         return true;
-    }
-  }
   return false;
 }
 
@@ -88,26 +92,22 @@ static bool judge(struct flight *flight) {
 
 // All that have ended, the first ones first.
 static void judge_flights(void) {
-  uint64_t number = atomic_load(&judged) + 1;
-  for (bool all = true; number <= last_flight() && !is_done(); number++) {
+  bool all = true; // up to here are judged
+  for (uint64_t number = atomic_load(&judged) + 1; number <= last_flight() && !is_done(); number++) {
     struct flight *flight = flight_of(number);
-    if (flight->number != number || flight->is_judged) {
-      all = all && (atomic_store(&judged, number), true);
-      continue;
-    }
-    if (!has_passed(flight) || !judge(flight)) {
-      all = false;
-      continue;
-    }
-    flight->is_judged = true;
+    bool is_judged = flight->number != number || flight->is_judged;
+    if (!is_judged && has_passed(flight) && judge(flight))
+      is_judged = flight->is_judged = true;
+    all = all && is_judged;
     if (all)
       atomic_store(&judged, number);
   }
 }
 
 bool begin_to_look(void) {
-  for (unsigned tries = 0; atomic_exchange_explicit(&someone_looks, true, memory_order_acquire); tries++) {
-    if (tries == TRIES)
+  uint64_t begin_ns = now_ns();
+  while (atomic_exchange_explicit(&someone_looks, true, memory_order_acquire)) {
+    if (now_ns() - begin_ns > patience_ns)
       return false;
     pause_briefly();
   }

@@ -146,16 +146,26 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, uint64_t bytes, uint64_
     queue_copy(to, from, bytes);
   return 0;
 }
+static uint64_t registered, registered_bytes; // the last memory of the host
+static int is_registered(uint64_t address) { return address - registered < registered_bytes; }
+
+EXPORT int cuMemHostRegister_v2(uint64_t host, uint64_t bytes, uint32_t flags) {
+  LOGGED(cuMemHostRegister_v2, host, bytes, flags)
+  registered = host, registered_bytes = bytes;
+  return 0;
+}
 EXPORT int cuStreamWriteValue32_v2(uint64_t stream, uint64_t to, uint32_t value, uint32_t flags) {
   LOGGED(cuStreamWriteValue32_v2, stream, to, value, flags)
   run_queued();
-  if (!submit_later((void *)(uintptr_t)to, 0, 0, value))
+  if (is_registered(to) && !submit_later((void *)(uintptr_t)to, 0, 0, value))
     __atomic_store_n((uint32_t *)(uintptr_t)to, value, __ATOMIC_RELEASE);
   return 0;
 }
 EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *device, uint64_t host, uint32_t flags) {
   LOGGED(cuMemHostGetDevicePointer_v2, (uint64_t)device, host, flags)
-  *device = host;
+  fill((uint64_t)device, sizeof *device, 0);
+  if (device != NULL && is_registered(host))
+    *device = host;
   return 0;
 }
 EXPORT int cuMemHostUnregister(uint64_t host) {
