@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import re
 import subprocess
 import sys
 import textwrap
@@ -148,13 +147,6 @@ def test_the_launch_that_made_the_nan_is_kept_whole(replay, way, ordinal):
     notes = json.loads(replay("ls", "x.rsnap", "notes", "--json").stdout)["notes"]
     assert [note for note in notes if note["code"] == "MEMORY_NOT_READ"] == []
     assert "outputs match" in replay("run", "x.rsnap").stdout
-
-
-def test_launches_that_may_run_at_once_on_the_same_memory_are_waited_for(replay):
-    replay.capture("--when", "nan", application=command_of(replay, "shared"))
-    waited = re.search(r"; (\d+) waited for", info(replay)["summary"]["watched"])
-    assert waited is not None
-    assert int(waited[1]) > 3
 
 
 def test_each_nan_is_kept_as_often_as_it_was_asked_for(replay):

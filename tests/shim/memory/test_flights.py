@@ -35,7 +35,7 @@ def watch(
         command: list[object] = [program("watched"), way]
         alone, _ = run(command, preload=False)
         settings = EVERY | {"max_snapshots": 1} | settings
-        if way == "context":  # whose end waits for the device, though not for long
+        if way in ("context", "shared"):  # which wait for the device, though not for long
             flags = sanitizers.FLAGS[sanitizers.CHOSEN] if sanitizers.CHOSEN else ()
             name = f"patient{sanitizers.CHOSEN}"
             run.interposer = shim(name, '-DREPLAY_VERSION="test"', PATIENCE, instrumentation=flags)
@@ -111,3 +111,11 @@ def test_a_launch_that_does_not_end_is_told_also_when_a_thread_is_inside_the_dri
 ) -> None:
     said, _, (told,) = watch(way, **HANGS)
     assert told == f"hang launch {wrong(said)} of increment: it has not ended after 0.5 s"
+
+
+def test_with_nan_a_launch_beside_another_on_the_same_memory_is_waited_for(
+    watch: Callable[..., object],
+) -> None:
+    said, capture, told = watch("shared", when="nan")
+    assert told == []
+    assert without_wait(capture) == int(wrong(said, "flown")) - 1  # all others but the first

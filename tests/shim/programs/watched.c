@@ -142,6 +142,13 @@ int main(int count, char **words) {
       waitpid(child, NULL, 0);
     fail(0, hangs ? NOT_READY : ILLEGAL_ADDRESS);
     sleep(2 * (unsigned)hangs);
+  } else if (!strcmp(way, "shared")) { // another stream reaches the same memory while a launch is under way
+    launch_several(2, 0x11);
+    *next_stops = NOT_READY;
+    launch_several(1, 0x11);
+    say("flown");
+    launch_several(1, 0x22);
+    go_on();
   } else if (!strcmp(way, "hang")) {
     fail(0, NOT_READY);
     sleep(2);
