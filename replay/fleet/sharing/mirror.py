@@ -65,7 +65,8 @@ class Mirror(Place):
         url = self._at.url
         super().__init__(_mirrors() / hashlib.sha256(url.encode()).hexdigest()[:16])
         self.name, self.url = self._at.name, url
-        self._looked: dict[Path, tuple[float, float]] = {}  # when the last look ended, and how long it took
+        # When the last look ended, and how long it took. One that was not deep has not seen what is below.
+        self._looked: dict[tuple[Path, bool], tuple[float, float]] = {}
         try:
             self.folder.mkdir(0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -82,7 +83,7 @@ class Mirror(Place):
 
     def look(self, folder: Path, *, deep: bool = True, now: bool = False) -> None:
         """See `Place`."""
-        ended_s, took_s = self._looked.get(folder, (-1e9, 0.0))
+        ended_s, took_s = self._looked.get((folder, deep), (-1e9, 0.0))
         begin_s = time.monotonic()
         if not now and begin_s - ended_s < max(_LOOKS_EVERY_S, _LOOKS_TIMES * took_s):
             return
@@ -92,7 +93,7 @@ class Mirror(Place):
             self._fetch(there)
             self._forget(folder, deep, there, since_ns)
         end_s = time.monotonic()
-        self._looked[folder] = end_s, end_s - begin_s
+        self._looked[folder, deep] = end_s, end_s - begin_s
 
     def look_at_plans(self) -> None:
         """See `Place`. Of a night that is not at the URL any more the copy is removed."""

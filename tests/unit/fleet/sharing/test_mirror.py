@@ -16,7 +16,7 @@ from replay.fleet.night import Who, begin_night
 from replay.fleet.planning import night_at, nights
 from replay.fleet.sharing import leases, mirror
 from replay.fleet.sharing.mirror import Mirror
-from replay.fleet.verdicts import verdicts
+from replay.fleet.verdicts import standing, verdicts
 from replay.fleet.worker import Ending
 from replay.store.urls import time_of
 
@@ -254,3 +254,11 @@ def test_a_device_has_its_history_on_a_machine_that_is_new(tmp_path, machine):
     asked = night.place.folder, night.folder, Who("n1", "gpu"), "id", lambda: Observation(2000.0), night.place
     assert len(Canaries(*asked).history) == 3
     assert "against its own history" in Canaries(*asked).look().reason
+
+
+def test_a_machine_that_is_new_sees_at_once_what_is_done(tmp_path, machine, monkeypatch):
+    """To see which nights there are is no look at what they hold."""
+    run(begun(machine("one"), tmp_path, units=2))
+    monkeypatch.setattr(mirror, "_LOOKS_EVERY_S", 60.0)
+    (night,), _ = nights(machine("new"))
+    assert standing(night).done == 2
