@@ -16,7 +16,7 @@ from replay.results.run.placement import PlacedRange
 from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.schema import from_wire
 
-CHECKS = ("init", "race", "sync", "numbers")
+CHECKS = ("init", "race", "sync", "numbers", "cancellation")
 SETTING = "REPLAY_EMULATOR_CHECKS"
 FILE_SETTING = "REPLAY_EMULATOR_FINDINGS"
 SCHEMA = "replay.emulator.findings/1"
@@ -102,7 +102,15 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
         kernels[kernel] = kernels.get(kernel, 0) + 1
         for item in launch["findings"]:
             sides = [_place(item[side]) for side in ("first", "second") if item[side]]
-            key = (kernel, item["check"], item["kind"], item["same_value"], item["one_warp"], *sides)
+            key = (
+                kernel,
+                item["check"],
+                item["kind"],
+                item["same_value"],
+                item["one_warp"],
+                item["earlier_kernel"],
+                *sides,
+            )
             kept = findings.setdefault(
                 key, {**item, "kernel": kernel, "launches": 0, "count": 0, "first_launch": number + 1}
             )
@@ -131,7 +139,7 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
 def _named(launch: dict[str, Any]) -> dict[str, Any]:
     """Names of files as they are: the driver writes a character for each byte."""
     for item in launch.get("findings", []):
-        for side in filter(None, (item["first"], item["second"])):
+        for side in filter(None, (item["first"], item["second"], item["writer"])):
             side["file"] = side["file"].encode("latin-1").decode("utf-8", "replace")
     return launch
 

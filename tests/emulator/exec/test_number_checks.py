@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from race_kernels import Pair, module
+from race_suites import checked, script
 from small_kernels import HEAD
-from test_shared_races import checked, script
 
 if TYPE_CHECKING:
     from conftest import Fresh
