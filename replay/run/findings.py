@@ -96,6 +96,7 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
     findings: dict[tuple[Any, ...], dict[str, Any]] = {}
     left_out: dict[tuple[str, str, str], int] = {}
     kernels: dict[str, int] = {}
+    numbers = {item["launch"] + 1: place + 1 for place, item in enumerate(launches)}
     seen: dict[tuple[Any, ...], int] = {}  # the launch in which each was found last
     for number, launch in enumerate(launches):
         kernel = launch["kernel"]
@@ -112,7 +113,15 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
                 *sides,
             )
             kept = findings.setdefault(
-                key, {**item, "kernel": kernel, "launches": 0, "count": 0, "first_launch": number + 1}
+                key,
+                {
+                    **item,
+                    "kernel": kernel,
+                    "launches": 0,
+                    "count": 0,
+                    "first_launch": number + 1,
+                    "earlier_launch": numbers.get(item["earlier_launch"], item["earlier_launch"]),
+                },
             )
             kept["launches"] += seen.get(key) != number
             kept["count"] += item["count"]

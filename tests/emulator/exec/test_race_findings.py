@@ -53,7 +53,7 @@ VALUES = [
          "  @%p1 st.shared.u32 [%b], %r1;\n  @%p2 st.shared.u32 [%b], %t;"),
     Pair("overwritten", """
   setp.eq.u32 %p1, %t, 0; setp.eq.u32 %p2, %t, 40; setp.eq.u32 %p3, %t, 80; mov.u32 %r1, 6;
-  @%p3 st.shared.u32 [%b], %r1;  // wrote it before
+  @%p3 st.shared.u32 [%b], %r1;
   bar.sync 0;
   @%p1 ld.shared.u32 %r2, [%b];
   @%p2 st.shared.u32 [%b], %t;
@@ -78,25 +78,39 @@ def test_a_finding_has_the_values_and_who_wrote_what_was_read(fresh: Fresh, tmp_
         "0x00000028",
     )
     assert last["writer"]["thread"] == [80, 0, 0]
-    assert "// wrote it before" in text.split("\n")[last["writer"]["ptx_line"] - 1]
+    assert last["writer"]["instruction"] == "@%p3 st.shared.u32 [%b], %r1;"
+
+
+# Block 0 tells the others of what it wrote; one reads it, and another writes over it.
+TOLD = """
+  @!%z bra END;
+  setp.eq.u32 %p1, %c, 0; setp.eq.u32 %p2, %c, 1; setp.eq.u32 %p4, %c, 3; mov.u32 %r1, 1;
+  @%p1 bra TELL;
+POLL:
+  ld.acquire.gpu.global.u32 %r2, [%g]; setp.eq.u32 %p3, %r2, 0;
+  @%p3 bra POLL;
+  @%p2 ld.global.u32 %r3, [%g+64];
+  @%p4 st.global.u32 [%g+64], %r1;
+  bra END;
+TELL:
+  st.global.u32 [%g+64], 9;
+  st.release.gpu.global.u32 [%g], %r1;
+END:
+"""
 
 
 def test_the_writer_of_what_another_block_read_is_told(fresh: Fresh, tmp_path: Path) -> None:
-    name = "stencil_in_place_fault"
-    written = GLOBAL.text.replace(
-        "  ld.global.u32 %r2, [%rd2+4096];  // first",
-        "  st.global.u32 [%rd2+4096], 3;\n  ld.global.u32 %r2, [%rd2+4096];",
-    )
-    found = checked(fresh, tmp_path, script([name], written, GLOBAL.grid, GLOBAL.block, GLOBAL.values))[name]
-    writers = [item["writer"] for item in found["findings"] if item["kind"] == "write_after_read"]
-    assert writers
-    assert all("st.global.u32 [%rd2+4096], 3" in writer["instruction"] for writer in writers)
+    text, _ = module([Pair("k", TOLD)], GLOBAL.frame)
+    found = checked(fresh, tmp_path, script(["k_fault"], text, GLOBAL.grid, GLOBAL.block, GLOBAL.values))
+    (one,) = found["k_fault"]["findings"]
+    assert (one["kind"], one["value"], one["new_value"]) == ("write_after_read", "0x00000009", "0x00000001")
+    assert (one["writer"]["instruction"], one["writer"]["block"]) == ("st.global.u32 [%g+64], 9;", [0, 0, 0])
 
 
 def test_a_copy_is_told_from_an_access(fresh: Fresh, tmp_path: Path) -> None:
     found = checked(fresh, tmp_path, COPIES.script(["own_group_fault", "producer_fault"]))
-    assert [item["asynchronous"] for item in found["own_group_fault"]["findings"]] == [True]
-    assert [item["asynchronous"] for item in found["producer_fault"]["findings"]] == [False]
+    for name, told in (("own_group_fault", True), ("producer_fault", False)):
+        assert {item["asynchronous"] for item in found[name]["findings"]} == {told}
 
 
 def test_without_a_file_findings_are_told(fresh: Fresh) -> None:

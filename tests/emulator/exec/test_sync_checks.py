@@ -181,7 +181,7 @@ def test_what_the_race_check_leaves_out_is_still_looked_at(fresh: Fresh, tmp_pat
 OTHER:
   bar.sync 0;
 END:
-  cp.async.wait_all;
+  barrier.cluster.arrive; barrier.cluster.wait;
 """)  # fmt: skip
     text, _ = module([pair])
     found = checked(fresh, tmp_path, script(["copies_fault"], text=text), checks="race,sync")["copies_fault"]

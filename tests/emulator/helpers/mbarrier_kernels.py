@@ -203,14 +203,14 @@ END:
   {arrive()}
   {wait_for("WAIT").replace("; @!%p7", ";  // then" + chr(10) + "  @!%p7")}
   +++ bar.sync 0;
-  setp.eq.u32 %p2, %t, 127; @%p2 mbarrier.inval.shared.b64 [%k];  // first
+  setp.eq.u32 %p2, %t, 63; @%p2 mbarrier.inval.shared.b64 [%k];  // first
 """, WR),
     Pair("memory_of_an_mbarrier", f"""
   {gates(128)}
   {arrive()}  // first
   +++ bar.sync 0;
-  setp.eq.u32 %p2, %t, 127; @%p2 st.shared.u64 [%k], 0;  // then
-""", WW),
+  setp.eq.u32 %p2, %t, 64; @%p2 st.shared.u64 [%k], 0;  // then
+""", WW, one_warp=True),
     Pair("ring", _ring(f"{_STORE}\n  {arrive('%r7')}", "+++ " + _IS_FULL, _IS_EMPTY)),
     Pair("ring_of_copies", _ring("""cp.async.ca.shared.global [%r12], [%o], 4;  // first
   --- mbarrier.arrive.shared.b64 _, [%r7];
