@@ -24,7 +24,7 @@ EXAMPLES = ["replay check-memory x.rsnap", "replay check-memory x.rsnap --checks
 def check_memory(
     snapshot: SnapshotPath,
     checks: Annotated[
-        str, option("NAME,...", "What to look for: init, race, sync, numbers.", "--checks")
+        str, option("NAME,...", "What to look for: init, race, sync, numbers, cancellation.", "--checks")
     ] = "init,race,sync",
     window: Window = None,
     timeout: Timeout = DEFAULT_TIMEOUT,

@@ -28,6 +28,12 @@ WORDS = {
     "barrier_error": "a barrier that is not used as it must be",
     "makes_nan": "a NaN made of finite numbers",
     "makes_infinity": "an infinity made of finite numbers",
+    "loses_digits": "a difference of numbers that are almost equal",
+}
+WORDS_OF_COPIES = {
+    "write_after_write": "two writes, one of them an asynchronous copy, which nothing orders",
+    "read_after_write": "a read of what was written, one of them an asynchronous copy, which nothing orders",
+    "write_after_read": "a write over what was read, one of them an asynchronous copy, which nothing orders",
 }
 
 
@@ -77,10 +83,14 @@ def _finding(item: MemoryFinding, checked: int) -> Iterator[str]:
         ("where",) if item.second is None else ("read", "used") if item.check == "init" else ("first", "then")
     )
     for name, side in zip(names, item.sides, strict=True):
-        yield f"  {name:7} {_place(side)}, block ({_triple(side.block)}), thread ({_triple(side.thread)})"
+        of_kernel = f" in {shown(item.earlier_kernel)}" if name == "first" and item.earlier_kernel else ""
+        yield f"  {name:7} {_where(side)}{of_kernel}"
         yield f"          {shown(' '.join(side.instruction.split()))}"
-    if item.result:
-        yield f"  values  {shown(values_of(item))}"
+    if item.writer is not None:
+        yield f"  writer  {_where(item.writer)}"
+        yield f"          {shown(' '.join(item.writer.instruction.split()))}"
+    if values := values_of(item):
+        yield f"  {'values' if item.result else 'value ':7} {shown(values)}"
 
 
 def render_brief(found: MemoryCheck) -> str:
@@ -98,11 +108,15 @@ def render_brief(found: MemoryCheck) -> str:
 def words_of(item: MemoryFinding) -> str:
     """What was found."""
     words = WORDS.get(item.kind, item.kind)
-    return (
-        words.replace("without a barrier between them", "of different blocks, which nothing orders")
-        if (item.is_between_blocks)
-        else words
-    )
+    if item.asynchronous:
+        return WORDS_OF_COPIES.get(item.kind, words)
+    if item.is_between_launches:
+        return words.replace("another thread", "another launch").replace(
+            "without a barrier between them", "of different launches, which nothing orders"
+        )
+    if item.is_between_blocks:
+        return words.replace("without a barrier between them", "of different blocks, which nothing orders")
+    return words
 
 
 def memory_of(item: MemoryFinding) -> str:
@@ -114,8 +128,11 @@ def memory_of(item: MemoryFinding) -> str:
 
 
 def values_of(item: MemoryFinding) -> str:
-    """What the instruction of the example read and made; only of numbers."""
-    return f"{', '.join(item.operands)} -> {item.result}".strip()
+    """What the instruction of the example read and made, of numbers; what was in memory and what was written there, of
+    races. "" where it is not known."""
+    if item.result:
+        return f"{', '.join(item.operands)} -> {item.result}".strip()
+    return f"{item.value} -> {item.new_value}" if item.new_value else item.value
 
 
 def _variable(name: str) -> str:
@@ -129,6 +146,10 @@ def _place(side: FindingSide) -> str:
         return f"{shown(side.file)}:{side.line}" if side.file else "a line that is not known"
     ptx = f"PTX line {side.ptx_line}"
     return f"{shown(side.file)}:{side.line} ({ptx})" if side.file else ptx
+
+
+def _where(side: FindingSide) -> str:
+    return f"{_place(side)}, block ({_triple(side.block)}), thread ({_triple(side.thread)})"
 
 
 def _triple(values: list[int]) -> str:

@@ -36,14 +36,18 @@ def sarif(found: MemoryCheck) -> str:
 
 def _finding(item: MemoryFinding) -> dict[str, Any]:
     what = words_of(item)
-    memory = f", {memory_of(item)}" if item.space else f", {values_of(item)}" if item.result else ""
+    memory = f", {memory_of(item)}" if item.space else ""
+    values = f", {values_of(item)}" if values_of(item) else ""
+    others = [(item.earlier_kernel or item.kernel, side) for side in item.sides[:-1]]
+    if item.writer is not None:
+        others.append((item.kernel, item.writer))
     return {
         "ruleId": f"{item.check}/{item.kind}",
         "level": "error" if item.is_fault else "note",
-        "message": {"text": f"{what}: in {item.kernel}{memory}, {item.count} times"},
+        "message": {"text": f"{what}: in {item.kernel}{memory}{values}, {item.count} times"},
         # The later side is where a barrier would have to come before.
         "locations": [_location(item.kernel, item.sides[-1])],
-        "relatedLocations": [_location(item.kernel, side) for side in item.sides[:-1]],
+        "relatedLocations": [_location(kernel, side) for kernel, side in others],
         "partialFingerprints": {"replay/1": _fingerprint(item)},
     }
 

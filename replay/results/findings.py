@@ -24,20 +24,24 @@ class FindingSide:
 
 @dataclass(frozen=True)
 class MemoryFinding:
-    """Equal findings, at one place or pair of places in the code. check: init, race, sync or numbers. kind, of init:
-    undefined_branch, undefined_address or undefined_output, for what depends on bits that nothing wrote; of a race:
-    write_after_write, read_after_write or write_after_read, in the order of this replay; of sync: divergent_barrier,
-    outside_its_mask, masks_differ or registers_differ; of numbers: makes_nan or makes_infinity; of compute-sanitizer:
-    invalid_read, invalid_write, invalid_atomic, uninitialised_read, race, barrier_error. launches: in how many launches
-    of the kernel; first_launch: the first of them, of all that were checked, from 1; count: by how many threads, each
-    time.
+    """Equal findings, at one place or pair of places in the code. check: init, race, sync, numbers or
+    cancellation. kind, of init: undefined_branch, undefined_address or undefined_output, for what depends on bits that
+    nothing wrote; of a race: write_after_write, read_after_write or write_after_read, in the order of this replay;
+    of sync: divergent_barrier, outside_its_mask, masks_differ or registers_differ; of numbers: makes_nan or
+    makes_infinity; of cancellation: loses_digits; of compute-sanitizer: invalid_read, invalid_write,
+    invalid_atomic, uninitialised_read, race, barrier_error. launches: in how many launches of the kernel;
+    first_launch: the first of them, of all that were checked, from 1; count: by how many threads, each time.
     same_value: both wrote the same, which is no fault by itself. one_warp: both threads are of one warp, so that a
-    `__syncwarp` is missing. space: shared, local or global, "" where no memory is touched. variable: that holds the
-    address, "" for none; range: id of the memory in global memory that does, as `replay ls SNAP memory` has it, 0 where
-    it is not known; allocation: where that began in the replay; offset: in it; bytes: that the second side touches, of
-    init the first. first, second: an example; of init what read the bits, and what they decide; second is null for
-    sync, numbers and a register that nothing has written. operands, result: of the example, of numbers, as text; no
-    operands for a product of matrices."""
+    `__syncwarp` is missing. asynchronous: one of the two is an asynchronous copy, which goes on after its
+    instruction. value, new_value: of a race, the first 8 bytes that were in memory when the second side came, and
+    those that it writes, as numbers; "" where not known. writer: of a race whose first side reads, who wrote what
+    it read, null where nobody in the launch did. earlier_kernel, earlier_launch: of a race between two launches,
+    the kernel of the first side and its launch, from 1; "" and 0 else. space: shared, local or global, "" where no
+    memory is touched. variable: that holds the address, "" for none; range: id of the memory in global memory that
+    does, as `replay ls SNAP memory` has it, 0 where it is not known; allocation: where that began in the replay;
+    offset: in it; bytes: that the second side touches, of init the first. first, second: an example; of init what
+    read the bits, and what they decide; second is null for sync, numbers and a register that nothing has written.
+    operands, result: of the example, of numbers, as text; no operands for a product of matrices."""
 
     check: str
     kind: str
@@ -57,6 +61,12 @@ class MemoryFinding:
     second: FindingSide | None = None
     range: int = 0
     allocation: int = 0
+    asynchronous: bool = False
+    value: str = ""
+    new_value: str = ""
+    writer: FindingSide | None = None
+    earlier_kernel: str = ""
+    earlier_launch: int = 0
 
     @property
     def sides(self) -> list[FindingSide]:
@@ -66,7 +76,14 @@ class MemoryFinding:
     @property
     def is_between_blocks(self) -> bool:
         """Whether threads of two blocks take part."""
-        return self.second is not None and self.first.block != self.second.block
+        return self.second is not None and (
+            self.first.block != self.second.block and not self.is_between_launches
+        )
+
+    @property
+    def is_between_launches(self) -> bool:
+        """Whether the first side is of another launch."""
+        return self.earlier_launch != 0
 
     @property
     def is_fault(self) -> bool:

@@ -16,7 +16,7 @@ from replay.results.run.placement import PlacedRange
 from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.schema import from_wire
 
-CHECKS = ("init", "race", "sync", "numbers")
+CHECKS = ("init", "race", "sync", "numbers", "cancellation")
 SETTING = "REPLAY_EMULATOR_CHECKS"
 FILE_SETTING = "REPLAY_EMULATOR_FINDINGS"
 SCHEMA = "replay.emulator.findings/1"
@@ -96,15 +96,32 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
     findings: dict[tuple[Any, ...], dict[str, Any]] = {}
     left_out: dict[tuple[str, str, str], int] = {}
     kernels: dict[str, int] = {}
+    numbers = {item["launch"] + 1: place + 1 for place, item in enumerate(launches)}
     seen: dict[tuple[Any, ...], int] = {}  # the launch in which each was found last
     for number, launch in enumerate(launches):
         kernel = launch["kernel"]
         kernels[kernel] = kernels.get(kernel, 0) + 1
         for item in launch["findings"]:
             sides = [_place(item[side]) for side in ("first", "second") if item[side]]
-            key = (kernel, item["check"], item["kind"], item["same_value"], item["one_warp"], *sides)
+            key = (
+                kernel,
+                item["check"],
+                item["kind"],
+                item["same_value"],
+                item["one_warp"],
+                item["earlier_kernel"],
+                *sides,
+            )
             kept = findings.setdefault(
-                key, {**item, "kernel": kernel, "launches": 0, "count": 0, "first_launch": number + 1}
+                key,
+                {
+                    **item,
+                    "kernel": kernel,
+                    "launches": 0,
+                    "count": 0,
+                    "first_launch": number + 1,
+                    "earlier_launch": numbers.get(item["earlier_launch"], item["earlier_launch"]),
+                },
             )
             kept["launches"] += seen.get(key) != number
             kept["count"] += item["count"]
@@ -131,7 +148,7 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
 def _named(launch: dict[str, Any]) -> dict[str, Any]:
     """Names of files as they are: the driver writes a character for each byte."""
     for item in launch.get("findings", []):
-        for side in filter(None, (item["first"], item["second"])):
+        for side in filter(None, (item["first"], item["second"], item["writer"])):
             side["file"] = side["file"].encode("latin-1").decode("utf-8", "replace")
     return launch
 

@@ -25,8 +25,9 @@ std::string field(const char *name, const std::string &value) {
 std::string written(const Side &side) {
   return "{" + field("instruction", quoted(side.instruction)) + field("file", quoted(side.file)) +
          field("line", std::to_string(side.line)) + field("text", std::to_string(side.text)) +
-         field("ptx_line", std::to_string(side.ptx_line)) + field("block", "[" + numbers(side.block) + "]") +
-         "\"thread\":[" + numbers(side.thread) + "]}";
+         field("ptx_line", std::to_string(side.ptx_line)) +
+         field("block", "[" + (side.has_thread ? numbers(side.block) : "") + "]") + "\"thread\":[" +
+         (side.has_thread ? numbers(side.thread) : "") + "]}";
 }
 
 const char *truth(bool value) { return value ? "true" : "false"; }
@@ -42,6 +43,11 @@ std::string written(const Finding &found) {
          field("allocation", std::to_string(found.allocation)) +
          field("offset", std::to_string(found.offset)) + field("bytes", std::to_string(found.bytes)) +
          field("same_value", truth(found.same_value)) + field("one_warp", truth(found.one_warp)) +
+         field("asynchronous", truth(found.asynchronous)) + field("value", quoted(found.value)) +
+         field("new_value", quoted(found.new_value)) +
+         field("writer", found.has_writer ? written(found.writer) : "null") +
+         field("earlier_kernel", quoted(found.earlier_kernel)) +
+         field("earlier_launch", std::to_string(found.earlier_launch)) +
          field("count", std::to_string(found.count)) + field("operands", list) +
          field("result", quoted(found.result)) + field("first", written(found.first)) +
          "\"second\":" + (found.has_two_sides ? written(found.second) : "null") + "}";
@@ -50,7 +56,7 @@ std::string written(const Finding &found) {
 // Of a check that compares no values nothing.
 std::string values(const Finding &found) {
   if (found.result.empty())
-    return "";
+    return found.value + (found.new_value.empty() ? "" : " -> " + found.new_value);
   std::string text;
   for (const std::string &operand : found.operands)
     text += (text.empty() ? "" : ", ") + operand;
@@ -60,7 +66,9 @@ std::string values(const Finding &found) {
 std::string place(const Side &side) {
   std::string ptx = "PTX line " + std::to_string(side.ptx_line);
   return (side.file.empty() ? ptx : side.file + ":" + std::to_string(side.line) + " (" + ptx + ")") +
-         ", block (" + numbers(side.block) + "), thread (" + numbers(side.thread) + "): " + side.instruction;
+         (side.has_thread ? ", block (" + numbers(side.block) + "), thread (" + numbers(side.thread) + ")"
+                          : "") +
+         ": " + side.instruction;
 }
 
 void tell_finding(const std::string &kernel, const Finding &found) {
@@ -73,9 +81,14 @@ void tell_finding(const std::string &kernel, const Finding &found) {
             (found.variable.empty() ? "" : found.variable + " + ") + std::to_string(found.offset);
   what += ", " + std::to_string(found.count) + " times\n  in kernel " + kernel + "\n  first  " +
           place(found.first);
-  if (!found.result.empty())
-    what += "\n         " + values(found);
-  tell(what + (found.has_two_sides ? "\n  second " + place(found.second) : ""));
+  if (found.has_two_sides)
+    what += "\n  second " + place(found.second);
+  if (found.earlier_launch != 0)
+    what +=
+        "\n  the first in launch " + std::to_string(found.earlier_launch) + ", of " + found.earlier_kernel;
+  if (found.has_writer)
+    what += "\n  writer " + place(found.writer);
+  tell(what + (values(found).empty() ? "" : "\n  value  " + values(found)));
 }
 
 } // namespace

@@ -9,6 +9,7 @@
 #include "entry/findings_file.hpp"
 #include "entry/print_buffer.hpp"
 #include "entry/touched_file.hpp"
+#include "launch_races.hpp"
 #include "module/function.hpp"
 #include "module/module.hpp"
 #include "occupancy.hpp"
@@ -155,7 +156,10 @@ Outcome KernelOperation::run(uint64_t number, std::function<bool()> prerequisite
     Lock lock(driver().mutex);
     request.stack_bytes = where->limits.at(CU_LIMIT_STACK_SIZE);
     memory = device_memory(*where);
+    request.record_touched |= may_race(*where);
   }
+  request.notes_each |= request.record_touched;
+  request.takes_notes |= request.notes_each;
   request.print = [this](std::string text, size_t bytes) { hold_print(*where, std::move(text), bytes); };
   LaunchResult result = module->instance->launch(*function->info, request, *memory);
   if (result.status != LaunchStatus::ok)
@@ -167,6 +171,8 @@ Outcome KernelOperation::run(uint64_t number, std::function<bool()> prerequisite
   uint64_t modelled_ns = kernel_ns(name, time, number);
   append_counters(name, request, result, number, time, modelled_ns);
   append_touched(name, result);
+  if (request.record_touched && request.checks & bit_of(Check::race))
+    find_launch_races(name, number, result);
   append_findings(name, result, number);
   return {error_of(result.status), modelled_ns};
 }

@@ -47,7 +47,7 @@ struct Allocation {
   uint32_t writable = ~0u;
   bool everywhere = false; // host and managed memory: any device may touch it
   bool sync_memops = false;
-  bool is_shared = false; // other processes may have opened it
+  bool is_shared = false; // other processes may have opened it, or it is mapped at other addresses, too
   bool freeing = false;   // cuMemFreeAsync was called; earlier work may still use it, later work must not
   std::shared_ptr<AdvisedRanges> advised; // kind managed, once something was said
   std::shared_ptr<MemoryPool> pool;

@@ -17,6 +17,44 @@ thread_local uint64_t thread_clock_ns = 0;
 // How long a thread sleeps when it waits for a value in memory that only the host can change.
 constexpr auto poll_interval = std::chrono::microseconds(200);
 
+Order host_knows;
+thread_local Running running;
+
+void join(Order &to, const Order &from) {
+  for (const auto &[stream, number] : from)
+    to[stream] = std::max(to[stream], number);
+}
+
+void host_learns(const Order &order) {
+  if (settings().checks.bits & bit_of(Check::race))
+    join(host_knows, order);
+}
+
+// The work begins: what it waits for has begun, and its stream gets no other before.
+void begin_order(Work &work) {
+  if (!(settings().checks.bits & bit_of(Check::race)))
+    return;
+  Stream &stream = *work.stream;
+  join(work.order, stream.order);
+  for (const auto &earlier : work.after)
+    join(work.order, earlier->order);
+  if (work.ready) // whoever wrote the value
+    driver().streams.for_each([&](const std::shared_ptr<Stream> &other) { join(work.order, other->order); });
+  work.order[stream.identifier] = ++stream.begun;
+  stream.order = work.order;
+}
+
+class RunningWork {
+public:
+  explicit RunningWork(const Work &work) : before_(std::move(running)) {
+    running = {work.order, work.stream->identifier};
+  }
+  ~RunningWork() { running = std::move(before_); }
+
+private:
+  Running before_;
+};
+
 bool runnable(const Work &work) {
   if (work.running || work.done)
     return false;
@@ -81,7 +119,8 @@ private:
       }
       lock.lock();
       if (!work->stream)
-        continue; // a bare function: call_on_host_thread
+        continue;               // a bare function: call_on_host_thread
+      host_learns(work->order); // it may tell another thread
       finish(work, outcome);
       if (!settings().deferred)
         run_what_can_run(lock);
@@ -122,6 +161,7 @@ std::shared_ptr<Work> early_next(const Work &work) {
 // Runs a runnable work, or hands it to the host thread.
 void start(Lock &lock, const std::shared_ptr<Work> &work) {
   work->running = true;
+  begin_order(*work);
   // After an error nothing of the context runs any more: its memory may be in any state.
   bool failed = work->stream->context->error != CUDA_SUCCESS && !work->even_after_error;
   if (failed || !work->run) {
@@ -139,13 +179,17 @@ void start(Lock &lock, const std::shared_ptr<Work> &work) {
   auto run = std::move(work->run);
   auto next = early_next(*work);
   Outcome outcome, of_next;
-  if (next)
+  if (next) {
     next->running = true;
+    begin_order(*next);
+  }
+  RunningWork now(next ? *next : *work);
   lock.unlock();
   if (next) {
     bool ran = false;
     auto earlier = [&] {
       ran = true;
+      RunningWork first(*work);
       outcome = outcome_of(run);
       return outcome.error == CUDA_SUCCESS;
     };
@@ -206,6 +250,7 @@ void complete(Lock &lock, const std::shared_ptr<Work> &work) {
   while (!work->done)
     advance(lock, work);
   thread_clock_ns = std::max(thread_clock_ns, work->finish_ns);
+  host_learns(work->order);
 }
 
 void waited_for(Device &device) {
@@ -256,6 +301,16 @@ void wait_for_what_holds(Context &context, Work &work) {
 
 } // namespace
 
+const Running &running_work() { return running; }
+const Order &host_order() { return host_knows; }
+
+bool has_several_streams(const Context &context) {
+  size_t count = (context.legacy_stream ? 1 : 0) + context.per_thread_streams.size();
+  driver().streams.for_each(
+      [&](const std::shared_ptr<Stream> &stream) { count += stream->context == &context; });
+  return count > 1 || driver().busy.size() > 1;
+}
+
 Stream::Stream(Context &owner, unsigned stream_flags, int stream_priority)
     : context(&owner), flags(stream_flags), priority(stream_priority),
       identifier(driver().next_identifier++) {}
@@ -296,6 +351,7 @@ void enqueue(const std::shared_ptr<Stream> &stream, const std::shared_ptr<Work> 
   Context &context = *stream->context;
   work->stream = stream;
   work->issue_ns = std::max(thread_clock_ns, context.held_until_ns);
+  work->order = host_knows;
   if (joins) {
     join_with_legacy_stream(*stream, *work);
     wait_for_what_holds(context, *work);
@@ -368,6 +424,8 @@ void synchronise(Lock &lock, const std::shared_ptr<Stream> &stream) {
 void drain(Lock &lock, Context &context) {
   for (const auto &work : last_works(context))
     complete(lock, work);
+  for (const auto &work : newest_works(context))
+    host_learns(work->order);
 }
 
 void drain(Lock &lock) {
@@ -406,7 +464,7 @@ bool idle(Lock &lock, const std::shared_ptr<Work> &work) {
     run_what_can_run(lock); // a value in memory may have been written by the host
   }
   if (work->done)
-    thread_clock_ns = std::max(thread_clock_ns, work->finish_ns); // the thread has learnt of it
+    complete(lock, work); // the thread has learnt of it
   return work->done;
 }
 

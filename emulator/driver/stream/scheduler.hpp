@@ -20,6 +20,10 @@ namespace emulator::driver {
 
 class Recorder;
 
+// What is ordered before something: of each stream, by its identifier, up to which of its works. Followed
+// where settings().checks asks for races.
+using Order = std::map<uint64_t, uint64_t>;
+
 struct Outcome {
   CUresult error = CUDA_SUCCESS; // left in the context when not CUDA_SUCCESS
   uint64_t cost_ns = 0;          // modelled
@@ -37,6 +41,7 @@ struct Work {
   std::function<Outcome(const std::function<bool()> &earlier)> run_around;
   bool on_host_thread = false;
   bool even_after_error = false; // runs though its context has failed
+  Order order; // the work itself included, once it has begun; before, what the host knew at its issue
   bool running = false;
   bool done = false;
   uint64_t issue_ns = 0;  // the issuing thread's modelled clock
@@ -57,6 +62,8 @@ struct Stream : std::enable_shared_from_this<Stream> {
   std::shared_ptr<Work> last; // the newest work, done or not; null before the first
   uint64_t clock_ns = 0;      // modelled time at which the last done work ended
   std::map<int, CUlaunchAttributeValue> attributes;
+  Order order;        // of the last work that has begun
+  uint64_t begun = 0; // how many have
 
   std::shared_ptr<Recorder> recorder; // of a recorded stream: recorder.hpp
 };
@@ -66,6 +73,17 @@ std::shared_ptr<Stream> stream_of(Context &context, CUstream handle);
 // The same for one that is named, in whose own context it is, whatever is current.
 std::shared_ptr<Stream> explicit_stream(CUstream handle);
 std::shared_ptr<Stream> new_stream(Context &context, unsigned flags, int priority);
+
+// Of the work that this thread runs, and which stream it is of; {} where it runs none.
+struct Running {
+  Order order;
+  uint64_t stream = 0;
+};
+const Running &running_work();
+// What a thread of the host has waited for, of all of them. With the driver's lock.
+const Order &host_order();
+// Whether more than one stream may have work. With the driver's lock.
+bool has_several_streams(const Context &context);
 
 // Appends work to a stream and, unless deferred, runs whatever can run now. Returns the work.
 std::shared_ptr<Work> issue(Lock &lock, const std::shared_ptr<Stream> &stream, std::shared_ptr<Work> work);

@@ -24,8 +24,8 @@ bool forms_clusters(const LaunchRequest &request) { return blocks_per_cluster(re
 std::string why_no_shared_races(const Launch &launch) {
   if (launch.shared_bytes == 0)
     return "";
-  if (!launch.program->asynchronous.empty())
-    return why_not_followed(launch.program->asynchronous);
+  if (!launch.program->unfollowed.empty())
+    return why_not_followed(launch.program->unfollowed);
   return forms_clusters(*launch.request) ? "its blocks form clusters, and may use each other's shared memory"
                                          : "";
 }
@@ -83,7 +83,8 @@ void BlockChecks::start(uint64_t block) {
   if (!follows_order_)
     return;
   clocks_.begin_block();
-  races_.start(block);
+  if (looks_at_shared_)
+    races_.start(block);
   if (between_)
     global_.order.start(block);
 }
@@ -167,7 +168,7 @@ void BlockChecks::access(Warp &w, const Instruction *i, const Reach &reach, uint
   if (between_)
     between_->access(w, i, lanes, addresses, bytes, kind, clocks_, global_);
   if (looks_at_shared_)
-    races_.access(w, i, lanes, addresses, bytes, kind);
+    races_.access(w, i, lanes, addresses, bytes, kind, strong);
   for (uint32_t rest = strong && writes ? lanes : 0; rest; rest &= rest - 1) {
     const uint32_t thread = w.index * lanes_per_warp + first_lane(rest);
     clocks_.write_strongly(thread, addresses[first_lane(rest)], i->order & releases);
@@ -191,6 +192,77 @@ void BlockChecks::warp_barrier(const Warp &w, uint32_t lanes) {
   clocks_.join_lanes(w.index, lanes);
   if (between_)
     global_.order.join_lanes(w.index, lanes);
+}
+
+uint32_t BlockChecks::begin_copy(const Warp &w, const Instruction *i, uint32_t lane, CopyEnd end,
+                                 uint64_t mbarrier) {
+  return looks_at_shared_
+             ? races_.copies.issue(w.index * lanes_per_warp + lane,
+                                   static_cast<uint32_t>(i - w.program->code.data()), end, mbarrier)
+             : 0;
+}
+
+void BlockChecks::commit_copies(const Warp &w, CopyEnd end) {
+  for (uint32_t lanes = looks_at_shared_ ? w.active : 0; lanes; lanes &= lanes - 1)
+    races_.copies.commit(w.index * lanes_per_warp + first_lane(lanes), end);
+}
+
+void BlockChecks::wait_for_copies(const Warp &w, CopyEnd end, uint64_t groups) {
+  for (uint32_t lanes = looks_at_shared_ ? w.active : 0; lanes; lanes &= lanes - 1)
+    races_.copies.wait(w.index * lanes_per_warp + first_lane(lanes), end, groups);
+}
+
+void BlockChecks::wait_for_all_copies(const Warp &w, CopyEnd end) {
+  for (uint32_t lanes = looks_at_shared_ ? w.active : 0; lanes; lanes &= lanes - 1)
+    races_.copies.wait_for_all(w.index * lanes_per_warp + first_lane(lanes), end);
+}
+
+void BlockChecks::arrive_after_copies(const Warp &w, uint32_t lane, uint64_t mbarrier) {
+  if (looks_at_shared_)
+    races_.copies.arrive_after(w.index * lanes_per_warp + lane, mbarrier);
+}
+
+void BlockChecks::clear(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes) {
+  uint64_t addresses[lanes_per_warp];
+  addresses[lane] = address;
+  if (looks_at_shared_)
+    races_.access(w, i, uint32_t{1} << lane, addresses, bytes, AccessKind::store, false);
+}
+
+void BlockChecks::touch_mbarrier(Warp &w, const Instruction *i, uint32_t lane, uint64_t address,
+                                 AccessKind kind, bool strong) {
+  uint64_t addresses[lanes_per_warp];
+  addresses[lane] = address;
+  if (looks_at_shared_)
+    races_.access(w, i, uint32_t{1} << lane, addresses, 8, kind, strong);
+}
+
+void BlockChecks::begin_mbarrier(Warp &w, const Instruction *i, uint32_t lane, uint64_t address) {
+  if (!follows_order_)
+    return;
+  touch_mbarrier(w, i, lane, address, AccessKind::store, false);
+  clocks_.begin_gate(address);
+}
+
+void BlockChecks::arrive_at_mbarrier(Warp &w, const Instruction *i, uint32_t lane, uint64_t address,
+                                     bool releases) {
+  if (!follows_order_)
+    return;
+  const uint32_t thread = w.index * lanes_per_warp + lane;
+  touch_mbarrier(w, i, lane, address, AccessKind::atomic, true);
+  clocks_.arrive_at_gate(thread, address, releases);
+  if (between_)
+    global_.order.write_in_block(thread, address, releases);
+}
+
+void BlockChecks::see_phase(Warp &w, const Instruction *i, uint32_t lane, uint64_t mbarrier) {
+  if (!follows_order_)
+    return;
+  const uint32_t thread = w.index * lanes_per_warp + lane;
+  touch_mbarrier(w, i, lane, mbarrier, AccessKind::load, true);
+  clocks_.see_phase(thread, mbarrier);
+  if (between_)
+    global_.order.read_in_block(thread, mbarrier);
 }
 
 void BlockChecks::complete(const std::vector<Warp> &warps, uint32_t id, bool of_all) {

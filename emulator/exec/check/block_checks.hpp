@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "exec/check/between/global_races.hpp"
-#include "exec/check/race.hpp"
 #include "exec/check/undefined/block_shadow.hpp"
+#include "exec/check/within/race.hpp"
 
 namespace emulator {
 
@@ -34,6 +34,28 @@ public:
     if (follows_order_)
       clocks_.arrive(id, warp.index, warp.active);
   }
+  // An asynchronous copy that `lane` issues: what it reads or writes of shared memory, from now until `end`
+  // tells of it. A copy of several ranges gets them one by one, with the number that the first call gave.
+  uint32_t begin_copy(const Warp &warp, const Instruction *i, uint32_t lane, CopyEnd end,
+                      uint64_t mbarrier = 0);
+  void copies(Warp &warp, uint32_t lane, uint64_t address, uint64_t bytes, bool writes, uint32_t copy) {
+    if (copy != 0)
+      races_.copy(warp, lane, address, bytes, writes, copy);
+  }
+  void commit_copies(const Warp &warp, CopyEnd end);
+  void wait_for_copies(const Warp &warp, CopyEnd end, uint64_t groups);
+  void wait_for_all_copies(const Warp &warp, CopyEnd end);
+  void arrive_after_copies(const Warp &warp, uint32_t lane, uint64_t mbarrier);
+  // st.bulk.
+  void clear(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes);
+  // What lanes do with an mbarrier in shared memory.
+  void begin_mbarrier(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address); // or end it
+  void arrive_at_mbarrier(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, bool releases);
+  void complete_phase(uint64_t mbarrier) {
+    if (follows_order_)
+      clocks_.complete_phase(mbarrier);
+  }
+  void see_phase(Warp &warp, const Instruction *i, uint32_t lane, uint64_t mbarrier);
   // The barrier is complete: who waits at it has arrived, and goes on. `of_all`: these are all threads there
   // are.
   void complete(const std::vector<Warp> &warps, uint32_t id, bool of_all);
@@ -43,6 +65,8 @@ private:
   // have been slower, and lanes that are elsewhere may be about to end: neither is told.
   void compare_places(const Warp &warp, uint32_t id);
   void report(const Warp &warp, const Instruction *i, FindingKind kind, uint32_t lanes);
+  void touch_mbarrier(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, AccessKind kind,
+                      bool strong);
 
   bool follows_order_ = false, looks_at_shared_ = false, looks_at_lanes_ = false;
   uint64_t block_ = 0;

@@ -41,6 +41,15 @@ Side side(const Launch &launch, uint32_t instruction, uint64_t block, uint32_t t
   return found;
 }
 
+// Empty for a number of no bytes.
+std::string hexadecimal(uint64_t value, uint32_t bytes) {
+  char text[24] = "";
+  if (bytes != 0)
+    std::snprintf(text, sizeof text, "0x%0*llx", static_cast<int>(2 * bytes),
+                  static_cast<unsigned long long>(value));
+  return text;
+}
+
 // The variable that holds the offset, which becomes one in the variable.
 std::string variable_at(const Program &program, uint64_t &offset) {
   const SharedVariable *found = nullptr;
@@ -55,6 +64,23 @@ std::string variable_at(const Program &program, uint64_t &offset) {
 }
 
 } // namespace
+
+std::vector<Side> sides_of(const Touched &touched, const Launch &launch) {
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> first; // instruction of each line
+  const std::vector<ptx::SourceLine> &source = launch.program->source;
+  for (uint32_t k = 0; k < source.size(); ++k)
+    first.try_emplace({source[k].text, source[k].ptx_line}, k);
+  std::vector<Side> sides;
+  for (const auto &one : touched) {
+    auto found = first.find({std::get<0>(one.first), std::get<1>(one.first)});
+    Side place;
+    if (found != first.end())
+      place = side(launch, found->second, 0, 0);
+    place.has_thread = false;
+    sides.push_back(std::move(place));
+  }
+  return sides;
+}
 
 void note(FoundPlaces &to, const FoundKey &key, const FoundExample &example) {
   auto [place, is_new] = to.try_emplace(key, example);
@@ -86,6 +112,14 @@ std::vector<Finding> named(const FoundPlaces &found, const Launch &launch) {
     one.has_two_sides = check == Check::race || (check == Check::init && first != second);
     if (one.has_two_sides)
       one.second = side(launch, second, example.block, example.second_thread);
+    const std::vector<Instruction> &code = launch.program->code;
+    one.asynchronous = check == Check::race && (code[first].is_copy || code[second].is_copy);
+    if (example.writer_instruction != UINT32_MAX) {
+      one.has_writer = true;
+      one.writer = side(launch, example.writer_instruction, example.writer_block, example.writer_thread);
+    }
+    one.value = hexadecimal(example.values[0], example.value_bytes);
+    one.new_value = hexadecimal(example.values[1], example.new_value_bytes);
     one.same_value = same_value;
     one.one_warp = one_warp;
     one.count = example.count;
@@ -100,7 +134,7 @@ std::vector<Finding> named(const FoundPlaces &found, const Launch &launch) {
       }
       one.bytes = example.bytes;
     }
-    if (check == Check::numbers) {
+    if (check >= Check::numbers) {
       const WatchedNumbers &watched = launch.program->watched[first];
       one.result = number_text(watched.result, example.values[0]);
       for (uint32_t s = 0; s < watched.source_count; ++s)
@@ -110,7 +144,7 @@ std::vector<Finding> named(const FoundPlaces &found, const Launch &launch) {
   }
   // What comes after a first NaN may come from it.
   std::stable_sort(all.begin(), all.end(), [](const auto &a, const auto &b) {
-    if (a.second.check != Check::numbers || b.second.check != Check::numbers)
+    if (a.second.check != b.second.check || a.second.check < Check::numbers)
       return a.second.check < b.second.check;
     return std::tie(a.first->block, a.first->order) < std::tie(b.first->block, b.first->order);
   });

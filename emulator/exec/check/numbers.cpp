@@ -68,6 +68,17 @@ bool is_nan(uint64_t value, const Format &format) {
   return !is_finite(value, format) && (value & ((uint64_t{1} << format.fraction_bits) - 1)) != 0;
 }
 
+// Of a finite number.
+double value_of(uint64_t value, const Format &format) {
+  const uint64_t fraction = value & ((uint64_t{1} << format.fraction_bits) - 1);
+  const int bias = (1 << (format.exponent_bits - 1)) - 1;
+  const int exponent = static_cast<int>((value & exponent_mask(format)) >> format.fraction_bits);
+  const uint64_t whole = exponent == 0 ? 0 : uint64_t{1} << format.fraction_bits;
+  const double size =
+      std::ldexp(static_cast<double>(fraction | whole), std::max(exponent, 1) - bias - format.fraction_bits);
+  return value >> (format.part_bits - 1) ? -size : size;
+}
+
 NumberType number_type(ptx::Type type) {
   switch (type) {
   case ptx::Type::f16:
@@ -146,7 +157,7 @@ bool reads_only_finite(const WatchedNumbers &watched, const uint64_t *sources, u
   return true;
 }
 
-void tell(Warp &w, const Instruction *i, bool nan, uint32_t lanes, const FoundExample &values) {
+void tell(Warp &w, const Instruction *i, FindingKind kind, uint32_t lanes, const FoundExample &values) {
   const Dim3 &grid = w.launch->request->grid;
   FoundExample example = values;
   example.block = w.position[0] + uint64_t{grid.x} * (w.position[1] + uint64_t{grid.y} * w.position[2]);
@@ -154,10 +165,45 @@ void tell(Warp &w, const Instruction *i, bool nan, uint32_t lanes, const FoundEx
   example.count = count_lanes(lanes);
   example.order = ++w.worker->numbers_told;
   uint32_t place = static_cast<uint32_t>(i - w.program->code.data());
-  note(w.worker->found,
-       {Check::numbers, nan ? FindingKind::makes_nan : FindingKind::makes_infinity, place, place, false,
-        false},
-       example);
+  const Check check = kind == FindingKind::loses_digits ? Check::cancellation : Check::numbers;
+  note(w.worker->found, {check, kind, place, place, false, false}, example);
+}
+
+FindingKind kind_of(bool nan) { return nan ? FindingKind::makes_nan : FindingKind::makes_infinity; }
+
+// Sums of which more than half of the digits of what was added are gone, and something is left.
+void look_for_lost_digits(Warp &w, const Instruction *i, const WatchedNumbers &watched, uint32_t lanes,
+                          const Sources &sources) {
+  const Format format = format_of(watched.result);
+  uint32_t found = 0;
+  FoundExample example;
+  for (; lanes; lanes &= lanes - 1) {
+    const uint32_t l = first_lane(lanes);
+    const uint64_t result = read(w, i->destination, watched.result, l);
+    for (uint32_t p = 0; p < parts_of(format); ++p) {
+      double terms[WatchedNumbers::most_sources] = {};
+      bool finite = is_finite(part(result, format, p), format);
+      for (uint32_t s = 0; s < watched.source_count; ++s) {
+        const Format of = format_of(watched.sources[s]);
+        const uint64_t bits = part(sources.bits[s][l], of, parts_of(of) > 1 ? p : 0);
+        finite &= of.exponent_bits != 0 && is_finite(bits, of);
+        terms[s] = finite ? value_of(bits, of) : 0;
+      }
+      const double sum = finite ? std::fabs(value_of(part(result, format, p), format)) : 0;
+      const double one = std::fabs(watched.source_count == 3 ? terms[0] * terms[1] : terms[0]);
+      const double other = std::fabs(watched.source_count == 3 ? terms[2] : terms[1]);
+      if (!(sum > 0) || sum >= std::ldexp(std::max(one, other), -(format.fraction_bits / 2 + 1)))
+        continue;
+      if (found == 0) {
+        example.values[0] = result;
+        for (uint32_t s = 0; s < watched.source_count; ++s)
+          example.values[s + 1] = sources.bits[s][l];
+      }
+      found |= uint32_t{1} << l;
+    }
+  }
+  if (found)
+    tell(w, i, FindingKind::loses_digits, found, example);
 }
 
 // The result of one lane's instruction, of those in `lanes`.
@@ -186,7 +232,7 @@ void look_at_lanes(Warp &w, const Instruction *i, const WatchedNumbers &watched,
   }
   for (bool nan : {true, false})
     if (of_kind[nan])
-      tell(w, i, nan, of_kind[nan], example[nan]);
+      tell(w, i, kind_of(nan), of_kind[nan], example[nan]);
 }
 
 const uint32_t *rows_of(const Warp &w, const Instruction *i) { return w.program->extra.data() + i->extra; }
@@ -206,6 +252,8 @@ bool product_reads_only_finite(Warp &w, const Instruction *i, const WatchedNumbe
 }
 
 const Instruction *watch_product(Warp &w, const Instruction *i, const WatchedNumbers &watched) {
+  if (!(w.launch->request->checks & bit_of(Check::numbers)))
+    return watched.handler(w, i);
   const bool finite = product_reads_only_finite(w, i, watched);
   const Instruction *next = watched.handler(w, i);
   const MatrixForm &form = w.program->matrices[static_cast<size_t>(i->immediate)];
@@ -228,7 +276,7 @@ const Instruction *watch_product(Warp &w, const Instruction *i, const WatchedNum
     }
     for (bool nan : {true, false})
       if (of_kind[nan])
-        tell(w, i, nan, of_kind[nan], example[nan]);
+        tell(w, i, kind_of(nan), of_kind[nan], example[nan]);
   }
   return next;
 }
@@ -251,6 +299,7 @@ WatchedNumbers watched_numbers(std::string_view opcode, ptx::Type result, const 
   };
   watched.result = type(result);
   watched.is_watched = is_floating(watched.result);
+  watched.subtracts = mnemonic == "add" || mnemonic == "sub" || mnemonic == "fma" || mnemonic == "mad";
   watched.source_count = source_count;
   for (uint32_t s = 0; s < watched.source_count; ++s)
     watched.sources[s] = type(sources[s]);
@@ -298,6 +347,11 @@ const Instruction *watch_numbers(Warp &w, const Instruction *i) {
   if (i->guard != no_offset)
     lanes &= i->guard_negated ? ~w.predicate(i->guard) : w.predicate(i->guard);
   const Instruction *next = watched.handler(w, i);
+  const uint32_t checks = w.launch->request->checks;
+  if (checks & bit_of(Check::cancellation) && watched.subtracts)
+    look_for_lost_digits(w, i, watched, lanes, sources);
+  if (!(checks & bit_of(Check::numbers)))
+    return next;
   if (lanes &= not_finite(w, i->destination, watched.result))
     look_at_lanes(w, i, watched, lanes, sources);
   return next;
@@ -316,23 +370,16 @@ std::string number_text(NumberType type, uint64_t bits) {
           is_signed ? std::to_string(static_cast<int64_t>(value << unused) >> unused) : std::to_string(value);
       continue;
     }
-    const bool negative = value >> (format.part_bits - 1);
-    const uint64_t fraction = value & ((uint64_t{1} << format.fraction_bits) - 1);
-    const int bias = (1 << (format.exponent_bits - 1)) - 1;
-    const int exponent = static_cast<int>((value & exponent_mask(format)) >> format.fraction_bits);
     if (!is_finite(value, format)) {
-      text += is_nan(value, format) ? "nan" : negative ? "-inf" : "inf";
+      text += is_nan(value, format) ? "nan" : value >> (format.part_bits - 1) ? "-inf" : "inf";
       continue;
     }
-    const uint64_t whole = exponent == 0 ? 0 : uint64_t{1} << format.fraction_bits;
-    double number = std::ldexp(static_cast<double>(fraction | whole),
-                               std::max(exponent, 1) - bias - format.fraction_bits);
     char written[32];
     std::snprintf(written, sizeof written, "%.*g",
                   format.part_bits == 64   ? 17
                   : format.part_bits == 32 ? 9
                                            : 5,
-                  negative ? -number : number);
+                  value_of(value, format));
     text += written;
   }
   return parts_of(format) > 1 ? "(" + text + ")" : text;

@@ -1,4 +1,5 @@
-// The check `numbers`: an instruction that makes a NaN or an infinity although all that it reads is finite.
+// The checks `numbers`, an instruction that makes a NaN or an infinity although all that it reads is finite,
+// and `cancellation`, one that subtracts what is almost equal.
 #pragma once
 
 #include <string_view>

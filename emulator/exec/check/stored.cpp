@@ -24,6 +24,18 @@ void stored(const Warp &w, const Instruction *i, uint32_t lane, uint32_t skipped
   }
 }
 
+void note_values(FoundExample &to, const Warp &w, const Instruction *i, uint32_t lane, uint64_t address,
+                 uint32_t bytes, AccessKind kind) {
+  to.value_bytes = static_cast<uint8_t>(std::min(bytes, 8u));
+  std::memcpy(&to.values[0], reinterpret_cast<const void *>(address), to.value_bytes);
+  if (kind != AccessKind::store || i->lane_bytes == 0)
+    return;
+  uint8_t now[8] = {};
+  to.new_value_bytes = to.value_bytes;
+  stored(w, i, lane, 0, to.new_value_bytes, now);
+  std::memcpy(&to.values[1], now, sizeof now);
+}
+
 bool stores_what_is_there(const Warp &w, const Instruction *i, uint32_t lane, uint64_t address,
                           uint64_t place, uint32_t bytes) {
   // Part of the place may belong to what is beside it.

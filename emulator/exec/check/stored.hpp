@@ -13,5 +13,8 @@ void stored(const Warp &warp, const Instruction *i, uint32_t lane, uint32_t skip
 // Whether a lane stores at `address` what `bytes` bytes at `place`, which it covers, hold already.
 bool stores_what_is_there(const Warp &warp, const Instruction *i, uint32_t lane, uint64_t address,
                           uint64_t place, uint32_t bytes);
+// Before the access of a lane: what is in memory, and what it will store where that is known.
+void note_values(FoundExample &to, const Warp &warp, const Instruction *i, uint32_t lane, uint64_t address,
+                 uint32_t bytes, AccessKind kind);
 
 } // namespace emulator

@@ -93,6 +93,18 @@ void perform(const Warp &w, const Copy &c, uint32_t bytes) {
   arrived(w, c.from, c.to, c.wanted);
 }
 
+// An operation of `lane` on [from, from + bytes) and [to, to + bytes), whichever of them is shared memory.
+// signal: the mbarrier that tells of its end, or 0: a group does.
+void tell_checks(Warp &w, const Instruction *i, uint32_t lane, uint64_t from, uint64_t to, uint64_t bytes,
+                 uint64_t signal) {
+  if (!w.block->checks)
+    return;
+  BlockChecks &checks = *w.block->checks;
+  uint32_t copy = checks.begin_copy(w, i, lane, signal ? CopyEnd::gate : CopyEnd::bulk_group, signal);
+  checks.copies(w, lane, from, bytes, false, copy);
+  checks.copies(w, lane, to, bytes, true, copy);
+}
+
 } // namespace
 
 const Instruction *copy(Warp &w, const Instruction *i) {
@@ -109,6 +121,9 @@ const Instruction *copy(Warp &w, const Instruction *i) {
       reading |= uint32_t{1} << lane;
       sources[lane] = c.from;
     }
+    if (w.block->checks)
+      w.block->checks->copies(w, lane, c.to, bytes, true,
+                              w.block->checks->begin_copy(w, i, lane, CopyEnd::group));
     if (pending) {
       later[lane] = c;
       await(w, c.to, bytes);
@@ -145,6 +160,8 @@ const Instruction *copy_bulk(Warp &w, const Instruction *i) {
     check_range(w, i, lane, from, bytes, false);
     for (const Delivery &each : to)
       check_range(w, i, lane, each.to, bytes, true);
+    for (const Delivery *each = to.begin(); each != to.end() && i->immediate != at_once; ++each)
+      tell_checks(w, i, lane, from, each->to, bytes, each->mbarrier);
     if (i->immediate == at_once && w.block->pending)
       w.block->pending->map_changes(to.begin()->to, bytes);
     if (i->immediate != at_once)
@@ -196,6 +213,7 @@ const Instruction *reduce_bulk(Warp &w, const Instruction *i) {
     uint32_t bytes = bulk_bytes(w, i, lane);
     check_range(w, i, lane, from, bytes, false);
     check_range(w, i, lane, to, bytes, true);
+    tell_checks(w, i, lane, from, to, bytes, signal);
     count_copy(w, to, bytes);
     auto deliver = [=, &w, &cluster](const uint8_t *contents) {
       for (uint32_t b = 0; b < bytes; b += size)
@@ -233,6 +251,8 @@ const Instruction *clear(Warp &w, const Instruction *i) {
     if (w.block->cluster->block_at(to, 1) != w.block)
       fail(w, i, LaunchStatus::illegal_address, "st.bulk outside of the block's shared memory", lane);
     check_access(w, i, lane, to, static_cast<uint32_t>(bytes), true);
+    if (w.block->checks)
+      w.block->checks->clear(w, i, lane, to, static_cast<uint32_t>(bytes));
     std::memset(reinterpret_cast<void *>(to), 0, bytes);
   }
   return i + 1;
@@ -250,6 +270,8 @@ const Instruction *store(Warp &w, const Instruction *i) {
     if (to % (size * count) != 0)
       misaligned(w, i, lane, to, size * count);
     check_access(w, i, lane, to, size * count, true);
+    if (signal)
+      tell_checks(w, i, lane, 0, to, size * count, signal);
     std::array<uint8_t, most_stored_bytes> values{};
     for (uint32_t e = 0; e < count; ++e)
       std::memcpy(values.data() + e * size, w.registers + w.program->extra[i->extra + 2 + e] + lane * size,
@@ -283,6 +305,8 @@ constexpr uint32_t warps_of_group = 4;
 // The first of the warps that multiply together with this one.
 Warp *warpgroup_of(const Warp &w) { return &w.block->warps[w.index / warps_of_group * warps_of_group]; }
 
+CopyEnd end_of(Track track) { return track == Track::copies ? CopyEnd::group : CopyEnd::bulk_group; }
+
 bool waits_for_others(const WaitingGroup &group) { return group.barrier == waits_for_warpgroup; }
 
 std::string describe_warpgroup(const Warp &w, uint64_t last) {
@@ -297,6 +321,10 @@ std::string describe_warpgroup(const Warp &w, uint64_t last) {
 
 const Instruction *commit(Warp &w, const Instruction *i) {
   Track track = static_cast<Track>(i->immediate);
+  if (w.block->checks && (track == Track::copies || track == Track::bulk))
+    w.block->checks->commit_copies(w, end_of(track));
+  if (!w.block->pending)
+    return i + 1;
   w.block->pending->commit(w, track, w.active);
   for (uint32_t k = 0; track == Track::products && k < warps_of_group; ++k)
     if (w.index / warps_of_group * warps_of_group + k < w.block->warps.size())
@@ -326,10 +354,20 @@ const Instruction *wait_for_products(Warp &w, const Instruction *i) {
 const Instruction *wait(Warp &w, const Instruction *i) {
   bool reading = i->immediate >> 8 & 1, all = i->immediate >> 9 & 1;
   Track track = static_cast<Track>(i->immediate & 0xff);
+  const uint64_t groups = static_cast<uint64_t>(i->immediate >> 16);
+  if (BlockChecks *checks = w.block->checks.get();
+      checks && (track == Track::copies || track == Track::bulk)) {
+    if (all)
+      checks->wait_for_all_copies(w, end_of(track));
+    else
+      checks->wait_for_copies(w, end_of(track), groups);
+  }
+  if (!w.block->pending)
+    return i + 1;
   if (all)
     w.block->pending->wait_for_all(w, track, w.active);
   else
-    w.block->pending->wait(w, track, w.active, static_cast<uint64_t>(i->immediate >> 16), reading);
+    w.block->pending->wait(w, track, w.active, groups, reading);
   return i + 1;
 }
 
@@ -340,6 +378,12 @@ const Instruction *arrive_after_copies(Warp &w, const Instruction *i) {
     bool counts = i->immediate != 0;
     if (!counts)
       mbarrier::add_arrival(w, i, lane, address);
+    if (w.block->checks)
+      w.block->checks->arrive_after_copies(w, lane, address);
+    if (!w.block->pending) {
+      mbarrier::arrive_once(w, i, lane, address);
+      continue;
+    }
     PendingOperation operation;
     operation.warp = &w;
     operation.lanes = uint32_t{1} << lane;

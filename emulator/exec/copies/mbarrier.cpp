@@ -67,8 +67,11 @@ void settle(Warp &w, uint64_t address, State s) {
     s.pending = s.expected;
   }
   store(address, s);
-  if (ends)
-    w.block->cluster->phase_completed(address);
+  if (!ends)
+    return;
+  if (w.block->checks)
+    w.block->checks->complete_phase(address);
+  w.block->cluster->phase_completed(address);
 }
 
 void add_bytes(Warp &w, const Instruction *i, uint32_t lane, State &s, int64_t bytes) {
@@ -90,8 +93,12 @@ uint32_t answers(Warp &w, const Instruction *i, uint32_t lanes) {
 }
 
 void put_answers(Warp &w, const Instruction *i, uint32_t lanes) {
-  uint32_t &p = w.predicate(i->destination);
-  p = (p & ~lanes) | answers(w, i, lanes);
+  uint32_t &p = w.predicate(i->destination), found = answers(w, i, lanes);
+  p = (p & ~lanes) | found;
+  for (; w.block->checks && found; found &= found - 1) {
+    uint32_t lane = first_lane(found);
+    w.block->checks->see_phase(w, i, lane, operand<uint64_t>(w, i, 0, lane));
+  }
 }
 
 std::string describe(const Warp &w, uint64_t address) {
@@ -121,6 +128,8 @@ const Instruction *initialise(Warp &w, const Instruction *i) {
     s.pending = s.expected = count;
     s.valid = true;
     store(address, s);
+    if (w.block->checks)
+      w.block->checks->begin_mbarrier(w, i, lane, address);
   }
   return i + 1;
 }
@@ -130,6 +139,8 @@ const Instruction *invalidate(Warp &w, const Instruction *i) {
     uint64_t address = operand<uint64_t>(w, i, 0, first_lane(lanes));
     load(w, i, first_lane(lanes), address);
     std::memset(reinterpret_cast<void *>(address), 0, 8);
+    if (w.block->checks)
+      w.block->checks->begin_mbarrier(w, i, first_lane(lanes), address);
   }
   return i + 1;
 }
@@ -153,6 +164,8 @@ const Instruction *arrive(Warp &w, const Instruction *i) {
       s.expected -= count;
     if (i->immediate & completes_nothing && s.pending == 0 && s.bytes == 0)
       fail(w, i, LaunchStatus::illegal_instruction, "mbarrier.arrive.noComplete completes the phase", lane);
+    if (w.block->checks)
+      w.block->checks->arrive_at_mbarrier(w, i, lane, address, i->order & releases);
     settle(w, address, s);
   }
   return i + 1;
@@ -164,6 +177,8 @@ const Instruction *expect_bytes(Warp &w, const Instruction *i) {
     uint64_t address = operand<uint64_t>(w, i, 0, lane);
     State s = load(w, i, lane, address);
     add_bytes(w, i, lane, s, i->immediate * int64_t{operand<uint32_t>(w, i, 1, lane)});
+    if (w.block->checks)
+      w.block->checks->arrive_at_mbarrier(w, i, lane, address, false);
     settle(w, address, s);
   }
   return i + 1;
@@ -189,6 +204,8 @@ void arrive_once(Warp &w, const Instruction *i, uint32_t lane, uint64_t address)
   if (s.pending == 0)
     fail(w, i, LaunchStatus::illegal_instruction, "mbarrier: 1 arrivals where 0 are missing", lane);
   --s.pending;
+  if (w.block->checks)
+    w.block->checks->arrive_at_mbarrier(w, i, lane, address, true);
   settle(w, address, s);
 }
 

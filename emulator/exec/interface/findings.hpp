@@ -8,8 +8,8 @@
 
 namespace emulator {
 
-enum class Check : uint8_t { init, race, sync, numbers };
-constexpr const char *check_names[] = {"init", "race", "sync", "numbers"};
+enum class Check : uint8_t { init, race, sync, numbers, cancellation };
+constexpr const char *check_names[] = {"init", "race", "sync", "numbers", "cancellation"};
 constexpr uint32_t bit_of(Check check) { return uint32_t{1} << static_cast<uint32_t>(check); }
 
 enum class FindingKind : uint8_t {
@@ -25,11 +25,12 @@ enum class FindingKind : uint8_t {
   undefined_branch, // decided by what nothing has written
   undefined_address,
   undefined_output,
+  loses_digits, // a difference of numbers that are almost equal
 };
-constexpr const char *finding_kind_names[] = {"write_after_write", "read_after_write",  "write_after_read",
-                                              "divergent_barrier", "outside_its_mask",  "masks_differ",
-                                              "registers_differ",  "makes_nan",         "makes_infinity",
-                                              "undefined_branch",  "undefined_address", "undefined_output"};
+constexpr const char *finding_kind_names[] = {
+    "write_after_write", "read_after_write", "write_after_read", "divergent_barrier", "outside_its_mask",
+    "masks_differ",      "registers_differ", "makes_nan",        "makes_infinity",    "undefined_branch",
+    "undefined_address", "undefined_output", "loses_digits"};
 
 // Of one launch: more would say nothing new, for each has its own two places in the code.
 constexpr size_t most_findings = 256;
@@ -42,6 +43,7 @@ struct Side {
   uint32_t text = 0; // of the module
   uint32_t ptx_line = 0;
   std::array<uint32_t, 3> block = {}, thread = {};
+  bool has_thread = true; // else these two are not known
 };
 
 // Equal findings, of one pair of places in the code; the sides are those of the first one in the lowest
@@ -53,12 +55,18 @@ struct Finding {
   bool has_two_sides = false; // else the second is empty; of init the first side read what the second used
   bool same_value = false;    // both wrote the same
   bool one_warp = false;      // both threads are of one warp
+  bool asynchronous = false;  // one of the two is a copy that goes on after its instruction
   std::string space;          // empty where no memory is touched
   std::string variable;       // in shared memory, empty where none is declared
   uint64_t allocation = 0;    // address of the one in global memory that was touched
   uint64_t offset = 0;        // in the variable, the allocation, or the space
   uint32_t bytes = 0;
-  uint64_t count = 0;                // of accesses by one thread
+  uint64_t count = 0;           // of accesses by one thread
+  std::string value, new_value; // of a race: in memory when the second came, and what that writes; or empty
+  bool has_writer = false;      // of a race whose first side reads: who wrote what it read is known
+  Side writer;
+  std::string earlier_kernel;        // of a race between launches: the first side's kernel
+  uint64_t earlier_launch = 0;       // and its launch, from 1
   std::vector<std::string> operands; // of an instruction that makes a number, in its order
   std::string result;                // likewise; empty elsewhere
 };

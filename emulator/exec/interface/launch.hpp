@@ -133,8 +133,10 @@ struct LaunchResult {
   AccessCosts costs;                 // with LaunchRequest::record_costs
   std::vector<NamedAccess> accesses; // the dearest of them
   std::vector<uint32_t>
-      text_checks;               // with record_touched: CRC-32 of each text of the module, which lines are of
-  std::vector<Finding> findings; // with LaunchRequest::checks
+      text_checks; // with record_touched: CRC-32 of each text of the module, which lines are of
+  std::vector<Side>
+      sides; // with record_touched and LaunchRequest::checks: of each key of `touched`, in order
+  std::vector<Finding> findings;    // with LaunchRequest::checks
   std::vector<Unchecked> unchecked; // and what was not checked
 };
 

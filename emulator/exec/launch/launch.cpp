@@ -253,6 +253,7 @@ LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
   if (launch.request->checks) {
     result.findings = named(outcome.found, launch);
     result.unchecked = unchecked(launch);
+    result.sides = sides_of(result.touched, launch);
   }
   launched = std::move(outcome.device_launches);
   result.status = outcome.fault.status;

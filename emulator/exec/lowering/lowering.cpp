@@ -204,16 +204,15 @@ LoweredFunction Lowering::lower() {
   return std::move(result_);
 }
 
-// The name of what reads or writes shared memory at another moment than its own, or orders accesses in
-// another way than exec/check follows; else empty.
+// The name of what reads or writes shared memory at another moment than its own, or orders accesses.
 static std::string_view asynchronous_name(const Opcode &opcode) {
   std::string_view name = opcode.mnemonic;
   if (name == "barrier" && opcode.has("cluster"))
     return "barrier.cluster";
-  if (name == "st" && opcode.has("bulk"))
-    return "st.bulk";
   bool found = name == "cp" || name == "mbarrier" || name == "wgmma" || name == "tcgen05" ||
-               name == "clusterlaunchcontrol";
+               name == "clusterlaunchcontrol" ||
+               (name == "st" && (opcode.has("bulk") || opcode.has("async"))) ||
+               (name == "red" && opcode.has("async"));
   return found ? name : "";
 }
 
@@ -225,9 +224,12 @@ void Lowering::instruction() {
   }
   Opcode opcode(instruction_->opcode);
   instruction_class_ = class_of(opcode);
-  if (std::string_view name = asynchronous_name(opcode);
-      program_.asynchronous.empty() || orders_threads(name))
-    program_.asynchronous = name;
+  if (std::string_view name = asynchronous_name(opcode); !name.empty()) {
+    program_.has_asynchronous = true;
+    bool followed = name == "cp" || name == "mbarrier" || name == "st" || name == "red";
+    if (!followed && (program_.unfollowed.empty() || orders_threads(name)))
+      program_.unfollowed = name;
+  }
   using Family = void (Lowering::*)(Opcode &);
   static const std::unordered_map<std::string_view, Family> families = {
       {"mov", &Lowering::move},

@@ -139,7 +139,7 @@ private:
   void nothing();
   void need_whole_warp(control::Aligned name); // before what follows
   void fence(bool among_threads_of_block);
-  void tell_asynchronous(Handler handler, int64_t immediate = 0);
+  void tell_asynchronous(Handler handler, int64_t immediate = 0, bool checked = false);
   bool tell_of_groups(Opcode &opcode, Track track);
   uint32_t group_count() const;
   void wait_for_products();

@@ -181,7 +181,7 @@ CodeForm form_of(const LaunchRequest &request) {
           stepwise,
           request.deferred,
           request.checks != 0,
-          (request.checks & bit_of(Check::numbers)) != 0,
+          (request.checks & (bit_of(Check::numbers) | bit_of(Check::cancellation))) != 0,
           (request.checks & bit_of(Check::init)) != 0};
 }
 
@@ -189,7 +189,7 @@ CodeForm form_of(const LaunchRequest &request) {
 // would be deferred with them.
 bool defers_copies(const Program &program, const LaunchRequest &request) {
   const std::vector<MatrixForm> &all = program.matrices;
-  return (request.checks & bit_of(Check::init)) && !program.asynchronous.empty() &&
+  return (request.checks & bit_of(Check::init)) && program.has_asynchronous &&
          program.tensor_products.empty() && program.tensor_moves.empty() &&
          std::none_of(all.begin(), all.end(), [](const MatrixForm &form) { return form.of_warpgroup; });
 }

@@ -56,6 +56,7 @@ struct Instruction {
   uint8_t order = 0;          // of a load, store, atomic operation or fence: bits of Order
   uint8_t lane_bytes = 0;     // of a store: of each lane in the rows that it stores; else 0
   bool is_aligned = false;    // a barrier that a warp has to reach together
+  bool is_copy = false;       // an asynchronous one: what it reads and writes, it does later
 };
 
 // A strong operation or a fence: whether it releases, and whether its scope is no more than the block (PTX
@@ -85,6 +86,7 @@ struct WatchedNumbers {
   static constexpr uint32_t most_sources = 4;
   Handler handler = nullptr; // its own
   bool is_watched = false, is_product = false;
+  bool subtracts = false;   // a sum or difference of two, or of a product and a third
   uint8_t source_count = 0; // of a product three, of which each has its type
   NumberType result = NumberType::u32;
   NumberType sources[most_sources] = {};
@@ -284,7 +286,8 @@ struct Program {
   bool has_side_effects = false; // printf, malloc: likewise
   bool uses_clock = false;
   std::vector<SharedVariable> shared_variables;
-  std::string asynchronous; // the first instruction whose effects are not ordered as the program is
+  bool has_asynchronous = false; // copies or mbarriers
+  std::string unfollowed;        // the first instruction whose order exec/check does not follow
 };
 
 } // namespace emulator

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from race_kernels import BLOCK, Pair, module
+from race_suites import checked
 from small_kernels import HEAD
-from test_shared_races import checked
 
 if TYPE_CHECKING:
     from conftest import Fresh

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from race_kernels import BLOCK, Pair, module
+from race_suites import checked
 from small_kernels import HEAD
-from test_shared_races import checked
 
 if TYPE_CHECKING:
     from conftest import Fresh
@@ -163,8 +163,15 @@ STORED:
   bar.sync 0;
 """ + USE),
 ]  # fmt: skip
-# What is only copied decides nothing.
+# What is only copied decides nothing. What was written at another address of the same memory is written.
 RIGHT = {
+    "two_addresses": "from test_virtual_memory import GRANULE, allow, physical, reserve\n"
+    "memory, one, two = physical(d, GRANULE), reserve(d, GRANULE), reserve(d, GRANULE)\n"
+    "for at in (one, two):\n"
+    "    d.do('cuMemMap', at, GRANULE, 0, memory, 0); allow(d, at, GRANULE)\n"
+    "d.launch(d.function(image, 'copies'), [1], [BLOCK], [one, other, given])\n"
+    "d.do('cuMemsetD8_v2', two, 1, SIZE)\n"
+    "d.launch(d.function(image, 'memset_fault'), [1], [BLOCK], [one, out, given])",
     "structure_with_padding": "d.do('cuMemsetD2D8_v2', other, 8, 1, 5, SIZE // 8); "
     "d.do('cuMemcpyDtoD_v2', fresh, other, SIZE); "
     "d.launch(d.function(image, 'copies'), [1], [BLOCK], [out, fresh, given]); d.read(fresh, SIZE)",

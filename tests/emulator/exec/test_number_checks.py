@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from race_kernels import Pair, module
+from race_suites import checked, script
 from small_kernels import HEAD
-from test_shared_races import checked, script
 
 if TYPE_CHECKING:
     from conftest import Fresh
@@ -199,3 +199,25 @@ def test_products_that_are_not_looked_at_are_named(fresh: Fresh, tmp_path: Path)
     found = checked(fresh, tmp_path, script(["k"], text=text), checks="numbers")["k"]
     assert found["findings"] == []
     assert [item["check"] for item in found["unchecked"]] == ["numbers"]
+
+
+LOST = """
+  mov.f32 %f1, 0f3F800001; mov.f32 %f2, 0f3F800000; mov.f32 %f3, 0f3F000000;
+  sub.f32 %f4, %f1, %f2;  // first
+  sub.f32 %f5, %f2, %f2;
+  sub.f32 %f6, %f2, %f3;
+  fma.rn.f32 %f7, %f1, %f2, 0fBF800000;  // first
+"""
+
+
+def test_differences_that_lose_most_of_their_digits_are_told_on_request(fresh: Fresh, tmp_path: Path) -> None:
+    frame = ".visible .entry {name}() {{\n.reg .f32 %f<9>;\n{body}\nret;\n}}\n"
+    text, marks = module([Pair("k", LOST)], frame)
+    found = checked(fresh, tmp_path, script(["k_fault"], text=text), checks="cancellation")["k_fault"][
+        "findings"
+    ]
+    assert {item["first"]["ptx_line"] for item in found} == marks["k_fault"]["first"]
+    assert {(item["check"], item["kind"]) for item in found} == {("cancellation", "loses_digits")}
+    assert (found[0]["operands"], found[0]["result"]) == (["1.00000012", "1"], "1.1920929e-07")
+    alone = checked(fresh, tmp_path, script(["k_fault"], text=text), checks="numbers")["k_fault"]["findings"]
+    assert alone == []

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from race_kernels import Pair, module
+from race_suites import checked, script
 from small_kernels import HEAD
-from test_shared_races import checked, script
 
 if TYPE_CHECKING:
     from conftest import Fresh
@@ -181,7 +181,7 @@ def test_what_the_race_check_leaves_out_is_still_looked_at(fresh: Fresh, tmp_pat
 OTHER:
   bar.sync 0;
 END:
-  cp.async.wait_all;
+  barrier.cluster.arrive; barrier.cluster.wait;
 """)  # fmt: skip
     text, _ = module([pair])
     found = checked(fresh, tmp_path, script(["copies_fault"], text=text), checks="race,sync")["copies_fault"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from small_kernels import HEAD
 
 BLOCK = 128
-_KERNEL = """.visible .entry {name}()
+FRAME = """.visible .entry {name}()
 {{
   .reg .pred %p<8>; .reg .b16 %h<4>; .reg .b32 %r<32>; .reg .b64 %rd<8>; .reg .f32 %f<8>; .reg .b32 %t, %a, %b;
   .reg .b128 %q<2>;
@@ -46,7 +46,7 @@ class Pair:
         return "\n".join(kept)
 
 
-def module(pairs: list[Pair], frame: str = _KERNEL) -> tuple[str, dict[str, dict[str, set[int]]]]:
+def module(pairs: list[Pair], frame: str = FRAME) -> tuple[str, dict[str, dict[str, set[int]]]]:
     """One text with all kernels, `NAME_fault` and `NAME_twin`; and of each kernel the lines of its two marks."""
     text, marks = HEAD, {}
     for pair in pairs:

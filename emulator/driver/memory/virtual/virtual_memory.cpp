@@ -4,6 +4,7 @@
 #include "core/heap.hpp"
 #include "device/device.hpp"
 #include "entry/entry.hpp"
+#include "exec/interface/global_shadow.hpp"
 #include "memory/allocations.hpp"
 #include "reservations.hpp"
 #include "stream/scheduler.hpp"
@@ -181,6 +182,13 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGene
     mapping->device = physical->device;
     mapping->readable = mapping->writable = 0; // until cuMemSetAccess
     mapping->physical = physical;
+    mapping->is_shared = physical->imported;
+    // What is written at one address is then at the others, too.
+    for (const auto &other : allocations().all())
+      if (other->physical == physical) {
+        mapping->is_shared = other->is_shared = true;
+        emulator::global_shadow().written(other->base, other->bytes);
+      }
     allocations().insert(mapping);
   });
 }
@@ -194,6 +202,7 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
       require(reserved != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
       allocations().erase(mapping->base);
+      emulator::global_shadow().end(mapping->base, mapping->bytes);
     }
   });
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exec/check/between/known.hpp"
-#include "exec/check/clocks.hpp"
+#include "exec/check/within/clocks.hpp"
 
 namespace emulator {
 

@@ -51,8 +51,8 @@ std::string why_no_global_races(const Launch &launch) {
   const LaunchRequest &request = *launch.request;
   if (blocks_per_cluster(request) > 1)
     return "its blocks form clusters, whose order is not followed";
-  if (orders_threads(launch.program->asynchronous))
-    return why_not_followed(launch.program->asynchronous);
+  if (orders_threads(launch.program->unfollowed))
+    return why_not_followed(launch.program->unfollowed);
   for (const Callee &callee : launch.program->callees)
     if (callee.kind == CalleeKind::malloc || callee.kind == CalleeKind::free)
       return "it allocates memory itself, which may be another thread's afterwards";
@@ -115,12 +115,14 @@ inline bool GlobalRaces::is_race(uint32_t before, const Access &now, uint32_t th
   return !see_each_other && !is_ordered(before, now, thread, order);
 }
 
-void GlobalRaces::report(Warp &w, FindingKind kind, uint32_t before, const Access &now, uint32_t thread,
-                         uint64_t address, uint32_t bytes, bool same_value) {
+void GlobalRaces::report(Warp &w, FindingKind kind, uint32_t before, const Access &now, bool same_value,
+                         FoundExample example) {
   const Access &then = at(before);
-  FoundExample example{
-      now.block, then.warp * lanes_per_warp + before % lanes_per_warp, thread, "global", address, bytes, 1};
+  example.block = now.block;
   example.first_block = then.block;
+  example.first_thread = then.warp * lanes_per_warp + before % lanes_per_warp;
+  example.space = "global";
+  example.count = 1;
   note(w.worker->found, {Check::race, kind, then.instruction, now.instruction, same_value, false}, example);
 }
 
@@ -129,10 +131,21 @@ void GlobalRaces::look(Warp &w, const Instruction *i, uint32_t lane, uint64_t ad
   const Access &now = at(id);
   const uint32_t thread = w.index * lanes_per_warp + lane, own = id + lane;
   bool told = false; // once for each access of a thread
-  auto tell = [&](FindingKind what, uint32_t before, bool same) {
-    if (!told)
-      report(w, what, before, now, thread, address, bytes, same);
+  auto tell = [&](FindingKind what, uint32_t before, bool same, uint32_t writer = 0) {
+    if (told)
+      return;
     told = true;
+    FoundExample example;
+    example.second_thread = thread;
+    example.offset = address;
+    example.bytes = bytes;
+    note_values(example, w, i, lane, address, bytes, kind);
+    if (writer != 0) {
+      example.writer_instruction = at(writer).instruction;
+      example.writer_block = at(writer).block;
+      example.writer_thread = at(writer).warp * lanes_per_warp + writer % lanes_per_warp;
+    }
+    report(w, what, before, now, same, example);
   };
   const uint64_t end = (address + bytes + (uint64_t{1} << piece_bits_) - 1) >> piece_bits_;
   for (uint64_t piece = address >> piece_bits_; piece < end; ++piece) {
@@ -151,7 +164,7 @@ void GlobalRaces::look(Warp &w, const Instruction *i, uint32_t lane, uint64_t ad
       continue;
     }
     if (cell.read != 0 && cell.read != own && is_race(cell.read, now, thread, order))
-      tell(FindingKind::write_after_read, cell.read, false);
+      tell(FindingKind::write_after_read, cell.read, false, cell.write);
     cell = {own, 0};
   }
 }

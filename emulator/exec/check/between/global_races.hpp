@@ -14,7 +14,7 @@
 namespace emulator {
 
 // Whether the instruction orders threads of a block in a way that is not followed.
-inline bool orders_threads(std::string_view name) { return name == "mbarrier" || name == "barrier.cluster"; }
+inline bool orders_threads(std::string_view name) { return name == "barrier.cluster"; }
 std::string why_not_followed(const std::string &instruction);
 // Why the launch is not looked at; empty where it is, or where it has nothing that could be a race.
 std::string why_no_global_races(const Launch &launch);
@@ -57,8 +57,8 @@ private:
   bool is_race(uint32_t before, const Access &now, uint32_t thread, const BlockOrder &order);
   void look(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes,
             AccessKind kind, uint32_t id, const BlockOrder &order);
-  void report(Warp &warp, FindingKind kind, uint32_t before, const Access &now, uint32_t thread,
-              uint64_t address, uint32_t bytes, bool same_value);
+  void report(Warp &warp, FindingKind kind, uint32_t before, const Access &now, bool same_value,
+              FoundExample example);
   Known &place(uint64_t address);
 
   static constexpr uint32_t chunk_bits = 14, page_bits = 12;

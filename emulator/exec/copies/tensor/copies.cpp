@@ -81,6 +81,20 @@ void check_store(Warp &w, const Instruction *i, uint32_t lane, const Box &box, a
     refuse(w, i, lane, "a reduction that elements of this tensor's type have not");
 }
 
+// A copy between global memory and what the box covers of shared memory.
+void tell_checks(Warp &w, const Instruction *i, uint32_t lane, const Box &box, uint64_t address, bool writes,
+                 uint64_t signal) {
+  BlockChecks *checks = w.block->checks.get();
+  uint32_t copy =
+      checks ? checks->begin_copy(w, i, lane, signal ? CopyEnd::gate : CopyEnd::bulk_group, signal) : 0;
+  if (copy == 0)
+    return;
+  uint64_t base = shared_base_of(w, i, lane, address, box, writes);
+  each_chunk(box, base, address, [&](uint32_t, const uint8_t *at, uint32_t bytes) {
+    checks->copies(w, lane, reinterpret_cast<uint64_t>(at), bytes, writes, copy);
+  });
+}
+
 } // namespace
 
 const Instruction *load(Warp &w, const Instruction *i) {
@@ -92,6 +106,8 @@ const Instruction *load(Warp &w, const Instruction *i) {
     Deliveries to(w, i, blocks, lane, operand<uint64_t>(w, i, shared, lane),
                   operand<uint64_t>(w, i, signal, lane), (i->immediate & for_pairs) != 0);
     count_bulk(w.counters->bulk_loads, box.shared_bytes() * static_cast<uint64_t>(to.end() - to.begin()));
+    for (const Delivery &each : to)
+      tell_checks(w, i, lane, box, each.to, true, each.mbarrier);
     auto take = [=, &w](std::vector<uint8_t> &contents) {
       contents.resize(box.bytes());
       if (box.map.fill != 0)
@@ -139,6 +155,7 @@ const Instruction *store(Warp &w, const Instruction *i) {
     uint64_t from = operand<uint64_t>(w, i, shared, lane);
     uint64_t base = shared_base_of(w, i, lane, from, box, false);
     count_bulk(w.counters->bulk_stores, box.shared_bytes());
+    tell_checks(w, i, lane, box, from, false, 0);
     uint64_t distance = w.block->cluster->distance_to_fenced(from, box.shared_bytes());
     auto take = [=](std::vector<uint8_t> &contents) {
       contents.resize(box.bytes());

@@ -64,9 +64,9 @@ Lowered &Lowering::emit_list(Handler handler, std::vector<uint32_t> rows) {
 
 void Lowering::nothing() { emit(control::no_operation).counted = 1; }
 
-// What only matters where operations are deferred.
-void Lowering::tell_asynchronous(Handler handler, int64_t immediate) {
-  if (!deferred_) {
+// What only matters where operations are deferred, or where it is checked who waits for them.
+void Lowering::tell_asynchronous(Handler handler, int64_t immediate, bool checked) {
+  if (!deferred_ && !(checked && checked_)) {
     nothing();
     return;
   }
@@ -86,11 +86,12 @@ uint32_t Lowering::group_count() const {
 // commit_group, wait_group and the like; false for what is none of them.
 bool Lowering::tell_of_groups(Opcode &opcode, Track track) {
   if (opcode.remove("commit_group")) {
-    tell_asynchronous(asynchronous::commit, static_cast<int64_t>(track));
+    tell_asynchronous(asynchronous::commit, static_cast<int64_t>(track), true);
   } else if (opcode.remove("wait_all")) {
-    tell_asynchronous(asynchronous::wait, asynchronous::waits_for_all(track));
+    tell_asynchronous(asynchronous::wait, asynchronous::waits_for_all(track), true);
   } else if (opcode.remove("wait_group")) {
-    tell_asynchronous(asynchronous::wait, asynchronous::waits(track, group_count(), opcode.remove("read")));
+    tell_asynchronous(asynchronous::wait, asynchronous::waits(track, group_count(), opcode.remove("read")),
+                      true);
   } else {
     return false;
   }
@@ -118,14 +119,15 @@ void Lowering::copy_asynchronously(Opcode &opcode) {
       unsupported();
     bool counts = opcode.remove("noinc");
     program_.communicates = true;
-    if (!counts && !deferred_) {
+    const bool later = deferred_ || checked_;
+    if (!counts && !later) {
       nothing();
       return;
     }
     uint32_t address = generic_row(operand(0), opcode.modifiers[0] == "b64" ? Space::generic : Space::shared);
-    Lowered &lowered = deferred_ ? emit_list(asynchronous::arrive_after_copies, {address})
-                                 : emit_list(mbarrier::arrive, {address, UINT32_MAX, UINT32_MAX});
-    lowered.instruction.immediate = deferred_ && counts;
+    Lowered &lowered = later ? emit_list(asynchronous::arrive_after_copies, {address})
+                             : emit_list(mbarrier::arrive, {address, UINT32_MAX, UINT32_MAX});
+    lowered.instruction.immediate = later && counts;
     lowered.counted = 1;
     apply_guard(lowered);
     return;
@@ -151,6 +153,7 @@ void Lowering::copy_asynchronously(Opcode &opcode) {
   }
   Lowered &lowered = emit_list(asynchronous::copy, {to, from, wanted, ignored});
   lowered.instruction.immediate = bytes;
+  lowered.instruction.is_copy = true;
   lowered.counted = 1;
   apply_guard(lowered);
 }
@@ -218,6 +221,7 @@ void Lowering::copy_bulk(Opcode &opcode, bool reduces) {
   Lowered &lowered = reduces ? emit_list(asynchronous::reduce_bulk, {to, from, bytes, signal})
                              : emit_list(asynchronous::copy_bulk, {to, from, bytes, signal, blocks, mask});
   lowered.instruction.immediate = reduces ? asynchronous::reduction(op, type) : 0;
+  lowered.instruction.is_copy = true;
   lowered.counted = 1;
   apply_guard(lowered);
 }
@@ -268,6 +272,7 @@ void Lowering::store_asynchronously(Opcode &opcode) {
     rows.push_back(source(elements > 1 ? element(value, e) : value, type));
   Lowered &lowered = emit_list(asynchronous::store, std::move(rows));
   lowered.instruction.immediate = asynchronous::reduction(op, type) | int64_t{elements} << 16;
+  lowered.instruction.is_copy = true;
   lowered.counted = 1;
   apply_guard(lowered);
 }
@@ -275,6 +280,7 @@ void Lowering::store_asynchronously(Opcode &opcode) {
 void Lowering::mbarrier(Opcode &opcode) {
   Space space = Space::generic;
   std::vector<std::string_view> rest;
+  const uint8_t order = opcode.has("relaxed") ? 0 : releases;
   for (std::string_view m : opcode.modifiers) {
     if (is_shared(m))
       space = Space::shared;
@@ -337,6 +343,7 @@ void Lowering::mbarrier(Opcode &opcode) {
         emit_list(mbarrier::arrive, {address, expect ? UINT32_MAX : number, expect ? number : UINT32_MAX});
     lowered.instruction.immediate =
         (drop ? int64_t{mbarrier::drops} : 0) | (no_complete ? int64_t{mbarrier::completes_nothing} : 0);
+    lowered.instruction.order = order;
     if (result != UINT32_MAX) {
       refer(lowered, Field::destination, result, true);
       lowered.references.back().uses = true;

@@ -100,6 +100,7 @@ void Lowering::copy_tensor(Opcode &opcode, bool reduces) {
   if (multicast)
     rows[tensor_copies::blocks] = source(operand(has_distance ? 4 : 3), Type::u16);
   Lowered &lowered = emit_list(loads ? tensor_copies::load : tensor_copies::store, std::move(rows));
+  lowered.instruction.is_copy = true;
   lowered.instruction.immediate = rank | static_cast<int64_t>(op) << 8 | static_cast<int64_t>(shape) << 16 |
                                   (pairs ? tensor_copies::for_pairs : 0);
   lowered.counted = 1;

@@ -1,4 +1,4 @@
-#include "exec/check/clocks.hpp"
+#include "exec/check/within/clocks.hpp"
 
 #include <algorithm>
 
@@ -17,6 +17,8 @@ void Clocks::prepare(uint32_t threads) {
 void Clocks::begin_block() {
   begin_phase();
   places_.clear();
+  gates_.clear();
+  seen_ = seen_by_all_ = {};
 }
 
 void Clocks::begin_warp(uint32_t warp) {
@@ -36,15 +38,21 @@ void Clocks::begin(Knowledge &knowledge) {
   if (knowledge.phase == phase_)
     return;
   knowledge.phase = phase_;
-  knowledge.time.assign(threads_, 0);
+  knowledge.time.assign(threads_ + most_gates, 0);
+}
+
+void Clocks::join(Knowledge &to, const Knowledge &from) {
+  if (from.phase != phase_)
+    return;
+  begin(to);
+  for (size_t t = 0; t < to.time.size(); ++t)
+    to.time[t] = std::max(to.time[t], from.time[t]);
 }
 
 void Clocks::publish(uint32_t thread, Knowledge &to) {
   uint32_t &clock = clock_of(thread), first = thread / lanes_per_warp * lanes_per_warp;
   begin(to);
-  if (far_[thread].phase == phase_)
-    for (uint32_t t = 0; t < threads_; ++t)
-      to.time[t] = std::max(to.time[t], far_[thread].time[t]);
+  join(to, far_[thread]);
   for (uint32_t l = 0; l < lanes_per_warp; ++l)
     to.time[first + l] = std::max(to.time[first + l], near(thread, l));
   to.time[thread] = std::max(to.time[thread], clock);
@@ -56,9 +64,7 @@ void Clocks::learn(uint32_t thread, const Knowledge &from) {
     return;
   uint32_t warp = thread / lanes_per_warp;
   begin_warp(warp);
-  begin(far_[thread]);
-  for (uint32_t t = 0; t < threads_; ++t)
-    far_[thread].time[t] = std::max(far_[thread].time[t], from.time[t]);
+  join(far_[thread], from);
   for (uint32_t l = 0; l < lanes_per_warp; ++l)
     near(thread, l) = std::max(near(thread, l), from.time[warp * lanes_per_warp + l]);
 }
@@ -82,11 +88,9 @@ void Clocks::join_lanes(uint32_t warp, uint32_t lanes) {
   if (!far)
     return;
   Knowledge together;
-  begin(together);
   for (uint32_t l = 0; l < lanes_per_warp; ++l)
-    if ((lanes >> l & 1) && far_[first + l].phase == phase_)
-      for (uint32_t t = 0; t < threads_; ++t)
-        together.time[t] = std::max(together.time[t], far_[first + l].time[t]);
+    if (lanes >> l & 1)
+      join(together, far_[first + l]);
   for (uint32_t l = 0; l < lanes_per_warp; ++l)
     if (lanes >> l & 1)
       learn(first + l, together);
@@ -112,6 +116,7 @@ void Clocks::fence(uint32_t thread) {
 std::vector<uint32_t> Clocks::tell(uint32_t thread) {
   Knowledge told;
   publish(thread, told);
+  told.time.resize(threads_);
   return std::move(told.time);
 }
 
@@ -132,11 +137,48 @@ void Clocks::write_strongly(uint32_t thread, uint64_t address, bool releases) {
   if (releases) {
     publish(thread, at(address));
   } else if (fenced_[thread].phase == phase_) {
-    Knowledge &to = at(address);
-    begin(to);
-    for (uint32_t t = 0; t < threads_; ++t)
-      to.time[t] = std::max(to.time[t], fenced_[thread].time[t]);
+    join(at(address), fenced_[thread]);
   }
+}
+
+Clocks::Gate &Clocks::gate(uint64_t mbarrier) {
+  auto [found, is_new] = gates_.try_emplace(mbarrier);
+  if (is_new)
+    found->second.place = std::min(static_cast<uint32_t>(gates_.size()), most_gates) - 1;
+  return found->second;
+}
+
+// The number of its phases goes on: those of the mbarrier that was there before stay apart.
+void Clocks::begin_gate(uint64_t mbarrier) {
+  Gate &at = gate(mbarrier);
+  at.arrived.phase = at.told.phase = 0;
+}
+
+void Clocks::arrive_at_gate(uint32_t thread, uint64_t mbarrier, bool releases) {
+  if (releases)
+    publish(thread, gate(mbarrier).arrived);
+  else
+    join(gate(mbarrier).arrived, fenced_[thread]);
+}
+
+void Clocks::complete_phase(uint64_t mbarrier) {
+  Gate &at = gate(mbarrier);
+  ++at.complete;
+  join(at.told, at.arrived);
+}
+
+void Clocks::see_phase(uint32_t thread, uint64_t mbarrier) {
+  Gate &at = gate(mbarrier);
+  learn(thread, at.told);
+  begin(far_[thread]);
+  uint32_t &known = far_[thread].time[threads_ + at.place];
+  known = std::max(known, at.complete);
+  seen_[at.place] = std::max(seen_[at.place], at.complete);
+}
+
+Clocks::GatePhase Clocks::current_phase(uint64_t mbarrier) {
+  const Gate &at = gate(mbarrier);
+  return {at.place, at.complete + 1};
 }
 
 } // namespace emulator

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "exec/check/clocks.hpp"
+#include "exec/check/within/copies.hpp"
 #include "exec/check/findings.hpp"
 #include "exec/warp/warp.hpp"
 
@@ -13,11 +13,22 @@ namespace emulator {
 class SharedRaces {
 public:
   void prepare(const Launch &launch, uint64_t base, uint64_t bytes, Clocks &clocks);
-  void start(uint64_t block) { block_ = block; }
+  void start(uint64_t block) {
+    block_ = block;
+    first_phase_ = clocks_->phase();
+    copies.start();
+    copied_.assign(copied_.size(), {});
+    told_ = 0;
+  }
 
   // Of each of `lanes`, an access of `bytes` at its address. Some may be elsewhere.
   void access(Warp &warp, const Instruction *i, uint32_t lanes, const uint64_t *addresses, uint32_t bytes,
-              AccessKind kind);
+              AccessKind kind, bool strong);
+  // A copy that `lane` issues reads or writes these bytes. More than one range may be of one copy.
+  void copy(Warp &warp, uint32_t lane, uint64_t address, uint64_t bytes, bool writes,
+            uint32_t copy);
+
+  Copies copies;
 
 private:
   struct Access {
@@ -31,21 +42,38 @@ private:
   struct alignas(64) Piece { // a line of the host's cache
     Access write, strong_write, read[2];
   };
+  // The last copy that writes a piece and the last one that reads it, until they are known to be done.
+  struct Copied {
+    uint32_t write = 0, read = 0;
+  };
 
   bool is_unordered(const Access &before, const Access &now) const {
     return before.at.phase == now.at.phase && before.at.thread != now.at.thread &&
            !(before.strong && now.strong) && !clocks_->knows(now.at.thread, before.at);
   }
   void read(Piece &piece, const Access &now);
-  void report(Warp &warp, FindingKind kind, const Access &before, const Access &now, uint64_t offset,
-              uint32_t bytes, bool same_value);
+  // What races with an access, or the issue of a copy, `now`; tell(kind, copy).
+  template <typename Tell> void meet_copies(uint64_t piece, const Access &now, AccessKind kind, Tell tell);
+  // The key of an access that a finding names.
+  struct Named {
+    uint32_t instruction, thread;
+  };
+  static Named named(const Access &access) { return {access.instruction, access.at.thread}; }
+  Named named_copy(uint32_t copy) const { return {copies.instruction_of(copy), copies.thread_of(copy)}; }
+  void report(Warp &warp, FindingKind kind, const Named &before, const Named &now, bool same_value,
+              bool is_copy, FoundExample example);
+  // Who wrote a piece last in this block, where that is known.
+  void note_writer(FoundExample &to, uint64_t piece) const;
   bool wrote_the_same(const Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, uint64_t piece,
                       const Piece &before) const;
 
   Clocks *clocks_ = nullptr;
   uint64_t base_ = 0, bytes_ = 0, block_ = 0;
+  uint32_t first_phase_ = 0; // of the block
   uint32_t piece_bits_ = 2; // pieces have 1, 2, 4, 8 or 16 bytes: no access is smaller
   std::vector<Piece> pieces_;
+  std::vector<Copied> copied_;       // beside them; empty where the program has no copies
+  uint32_t told_ = 0;                // the last copy that was told of
   uint32_t execution_ = 0;           // counts accesses of warps
   std::vector<uint32_t> written_in_; // of each piece, the execution of its last weak write
 };

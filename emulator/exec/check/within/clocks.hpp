@@ -6,6 +6,7 @@
 // model needs a fence on both sides, the one of the reader is not asked for.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -24,7 +25,11 @@ class Clocks {
 public:
   void prepare(uint32_t threads);
   // What has been is ordered before what comes: a barrier of all threads.
-  void begin_phase() { ++phase_; }
+  void begin_phase() {
+    ++phase_;
+    if (!gates_.empty())
+      seen_by_all_ = seen_;
+  }
   void begin_block();
   uint32_t phase() const { return phase_; }
 
@@ -55,11 +60,33 @@ public:
   void read_strongly(uint32_t thread, uint64_t address);
   void write_strongly(uint32_t thread, uint64_t address, bool releases);
 
+  // An mbarrier, by its address: what threads tell that arrive in one of its phases is known to who sees that
+  // the phase is complete. Which of its phases, from 1 on:
+  struct GatePhase {
+    uint32_t gate = 0, number = 0;
+  };
+  void begin_gate(uint64_t mbarrier);
+  void arrive_at_gate(uint32_t thread, uint64_t mbarrier, bool releases);
+  void complete_phase(uint64_t mbarrier);
+  void see_phase(uint32_t thread, uint64_t mbarrier); // the last one that is complete
+  GatePhase current_phase(uint64_t mbarrier);
+  bool has_seen(uint32_t thread, GatePhase one) const {
+    return seen_by_all_[one.gate] >= one.number ||
+           (far_[thread].phase == phase_ && far_[thread].time[threads_ + one.gate] >= one.number);
+  }
+
 private:
-  // Up to which clock of each thread something is ordered after it; of this phase, or empty.
+  // Up to which clock of each thread something is ordered after it, and then up to which phase of each gate;
+  // of this phase, or empty.
   struct Knowledge {
     uint32_t phase = 0;
     std::vector<uint32_t> time;
+  };
+  // Those beyond the most that are kept apart share the last place.
+  static constexpr uint32_t most_gates = 64;
+  struct Gate {
+    uint32_t place = 0, complete = 0; // in Knowledge::time after the threads; phases
+    Knowledge arrived, told;          // in the phases until now, in those that are complete
   };
   uint32_t &near(uint32_t thread, uint32_t other) {
     return near_[thread * lanes_per_warp + other % lanes_per_warp];
@@ -72,6 +99,8 @@ private:
   void begin(Knowledge &knowledge);
   void publish(uint32_t thread, Knowledge &to);
   void learn(uint32_t thread, const Knowledge &from);
+  void join(Knowledge &to, const Knowledge &from);
+  Gate &gate(uint64_t mbarrier);
   Knowledge &at(uint64_t address);
 
   static constexpr uint32_t barriers = 16;
@@ -86,6 +115,8 @@ private:
   Knowledge barriers_[barriers];
   std::unordered_map<uint64_t, Knowledge> places_; // words that strong writes went to
   Knowledge elsewhere_;                            // and all those beyond the most that are kept apart
+  std::unordered_map<uint64_t, Gate> gates_;
+  std::array<uint32_t, most_gates> seen_{}, seen_by_all_{}; // phases of each gate, by some thread or by all
 };
 
 } // namespace emulator
