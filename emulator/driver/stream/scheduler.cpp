@@ -2,6 +2,7 @@
 
 #include "device/device.hpp"
 #include "entry/entry.hpp"
+#include "exec/interface/findings.hpp"
 #include "recorder.hpp"
 
 #include <algorithm>
