@@ -75,7 +75,8 @@ def both(program: Program):
 
 @pytest.mark.parametrize(("command", "program"), [both(item) for item in PROGRAMS], indirect=["command"])
 def test_program_runs_and_nothing_is_found_in_it(command, program, emulator_dir, tmp_path):
-    """The kernels are right, so that whatever a check finds is a fault of the check; but one may make an infinity."""
+    """The kernels are right, so that whatever a check finds is a fault of the check; but one may make an infinity, or
+    lose digits."""
     found = tmp_path / "findings"
     checks = {"REPLAY_EMULATOR_CHECKS": ",".join(CHECKS), "REPLAY_EMULATOR_FINDINGS": str(found)}
     words = environment(program, emulator_dir) | checks
@@ -84,7 +85,10 @@ def test_program_runs_and_nothing_is_found_in_it(command, program, emulator_dir,
     )
     assert done.returncode == program.status
     assert program.status or done.stdout.splitlines()[-1:] == ["ok"]
-    faults = [item for item in read_findings(found).findings if item.is_fault and item.check != "numbers"]
+    of_numbers = {"numbers", "cancellation"}
+    faults = [
+        item for item in read_findings(found).findings if item.is_fault and item.check not in of_numbers
+    ]
     assert faults == []
 
 
