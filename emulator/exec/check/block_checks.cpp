@@ -244,6 +244,14 @@ void BlockChecks::begin_mbarrier(Warp &w, const Instruction *i, uint32_t lane, u
   clocks_.begin_gate(address);
 }
 
+// An arrival that nothing orders before is not told: pipelines of libcu++ end after match.any.sync, which
+// waits for the lanes of a warp and orders no memory.
+void BlockChecks::end_mbarrier(Warp &w, const Instruction *i, uint32_t lane, uint64_t address) {
+  if (looks_at_shared_)
+    races_.forget_arrivals(address);
+  begin_mbarrier(w, i, lane, address);
+}
+
 void BlockChecks::arrive_at_mbarrier(Warp &w, const Instruction *i, uint32_t lane, uint64_t address,
                                      bool releases) {
   if (!follows_order_)

@@ -49,7 +49,8 @@ public:
   // st.bulk.
   void clear(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes);
   // What lanes do with an mbarrier in shared memory.
-  void begin_mbarrier(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address); // or end it
+  void begin_mbarrier(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address);
+  void end_mbarrier(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address);
   void arrive_at_mbarrier(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, bool releases);
   void complete_phase(uint64_t mbarrier) {
     if (follows_order_)

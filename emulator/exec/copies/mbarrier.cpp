@@ -140,7 +140,7 @@ const Instruction *invalidate(Warp &w, const Instruction *i) {
     load(w, i, first_lane(lanes), address);
     std::memset(reinterpret_cast<void *>(address), 0, 8);
     if (w.block->checks)
-      w.block->checks->begin_mbarrier(w, i, first_lane(lanes), address);
+      w.block->checks->end_mbarrier(w, i, first_lane(lanes), address);
   }
   return i + 1;
 }

@@ -129,6 +129,12 @@ void SharedRaces::copy(Warp &w, uint32_t lane, uint64_t address, uint64_t bytes,
   }
 }
 
+void SharedRaces::forget_arrivals(uint64_t mbarrier) {
+  const uint64_t offset = mbarrier - base_;
+  for (uint64_t p = offset >> piece_bits_; offset < bytes_ && p <= (offset + 7) >> piece_bits_; ++p)
+    pieces_[p].strong_write.at.phase = 0;
+}
+
 void SharedRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,
                          uint32_t bytes, AccessKind kind, bool strong) {
   ++execution_;

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "exec/check/within/copies.hpp"
 #include "exec/check/findings.hpp"
+#include "exec/check/within/copies.hpp"
 #include "exec/warp/warp.hpp"
 
 namespace emulator {
@@ -25,8 +25,10 @@ public:
   void access(Warp &warp, const Instruction *i, uint32_t lanes, const uint64_t *addresses, uint32_t bytes,
               AccessKind kind, bool strong);
   // A copy that `lane` issues reads or writes these bytes. More than one range may be of one copy.
-  void copy(Warp &warp, uint32_t lane, uint64_t address, uint64_t bytes, bool writes,
-            uint32_t copy);
+  void copy(Warp &warp, uint32_t lane, uint64_t address, uint64_t bytes, bool writes, uint32_t copy);
+
+  // Of the mbarrier at an address no arrival is known any more.
+  void forget_arrivals(uint64_t mbarrier);
 
   Copies copies;
 
@@ -70,7 +72,7 @@ private:
   Clocks *clocks_ = nullptr;
   uint64_t base_ = 0, bytes_ = 0, block_ = 0;
   uint32_t first_phase_ = 0; // of the block
-  uint32_t piece_bits_ = 2; // pieces have 1, 2, 4, 8 or 16 bytes: no access is smaller
+  uint32_t piece_bits_ = 2;  // pieces have 1, 2, 4, 8 or 16 bytes: no access is smaller
   std::vector<Piece> pieces_;
   std::vector<Copied> copied_;       // beside them; empty where the program has no copies
   uint32_t told_ = 0;                // the last copy that was told of
