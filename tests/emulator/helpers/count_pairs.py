@@ -1,6 +1,6 @@
 """Counts the kernels with a known fault that have a twin without it, by check.
 
-usage: PYTHONPATH=tests/emulator:tests/emulator/helpers:tests/emulator/exec python -P tests/emulator/helpers/count_pairs.py
+usage: cd tests/emulator; PYTHONPATH=.:helpers:exec python -P helpers/count_pairs.py
 """
 
 from __future__ import annotations
