@@ -65,6 +65,8 @@ int main() {
     weights[i] = float(i % 5) - 2;
   CHECK(cudaMemcpy(model.in, in.data(), n * sizeof(float), cudaMemcpyHostToDevice));
   CHECK(cudaMemcpy(model.weights, weights.data(), 16 * sizeof(float), cudaMemcpyHostToDevice));
+  // A copy from pageable memory may still be under way, and the stream does not wait for it.
+  CHECK(cudaDeviceSynchronize());
   cudaStream_t stream;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   for (int i = 0; i < 2; i++)
