@@ -48,6 +48,6 @@ def written_by_inductor(file: str, line: int) -> str:
 def _lines(file: str) -> list[str]:
     """Empty where it cannot be read."""
     try:
-        return read_file(file, _MOST_BYTES).decode("utf-8", "replace").splitlines()
+        return read_file(file, _MOST_BYTES).decode("utf-8", "replace").split("\n")
     except ReplayError:
         return []

@@ -57,7 +57,7 @@ END:
 """
 
 
-# More of them without a wait would leave an mbarrier behind, which is told as a deadlock.
+# With more of them and no wait an mbarrier would never complete, which is told as a deadlock.
 _ROUNDS = "--- mov.u32 %r14, 2;\n  +++ mov.u32 %r14, 6;"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from replay.errors import ExitCode
 
-# `kernel_source(edited)` gives the PTX of the kernel, `launch` what the application does with it.
+# `ptx(statement)` gives the PTX of the kernel with this right side; `launch` is what the application does with it.
 NVRTC = """
     import ctypes, sys
     import numpy as np
@@ -33,11 +33,7 @@ NVRTC = """
         return text
 
     def launch():
-        def check(answer):
-            assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
-            return answer[1] if len(answer) == 2 else answer[1:]
-        check(cu.cuInit(0))
-        check(cu.cuCtxSetCurrent(check(cu.cuDevicePrimaryCtxRetain(0))))
+        begin()
         scale = check(cu.cuModuleGetFunction(check(cu.cuModuleLoadData(ptx("x[i] * FACTOR + 1.0f"))), b"scale"))
         memory, x = int(check(cu.cuMemAlloc(400))), np.arange(100, dtype=np.float32)
         check(cu.cuMemcpyHtoD(memory, x.ctypes.data, 400))
@@ -94,11 +90,7 @@ WARP = """
         return file.read_bytes()
 
     def launch():
-        def check(answer):
-            assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
-            return answer[1] if len(answer) == 2 else answer[1:]
-        check(cu.cuInit(0))
-        check(cu.cuCtxSetCurrent(check(cu.cuDevicePrimaryCtxRetain(0))))
+        begin()
         text = ptx("x[i] * factor + 1.0")
         entry = text.partition(b".entry ")[2].partition(b"(")[0]
         scale = check(cu.cuModuleGetFunction(check(cu.cuModuleLoadData(text)), entry))
@@ -116,6 +108,14 @@ WARP = """
     same, other = "1.0 + factor * x[i]", "x[i] * factor + 2.0"
 """
 ENDING = """
+    def check(answer):
+        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
+        return answer[1] if len(answer) == 2 else answer[1:]
+
+    def begin():
+        check(cu.cuInit(0))
+        check(cu.cuCtxSetCurrent(check(cu.cuDevicePrimaryCtxRetain(0))))
+
     if len(sys.argv) > 1:
         with open(f"{sys.argv[1]}.ptx", "wb") as file:
             file.write(ptx(globals()[sys.argv[1]]).rstrip(b"\\0"))

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(600)  # PyTorch takes its time to be imported
 _TORCH = find_spec("torch")
 needs_torch = pytest.mark.skipif(_TORCH is None, reason="needs torch: its CPU build is enough")
 
-MODEL = """
+MARK_IN_OPERATOR = """
     import torch
 
     @torch.library.custom_op("mine::mark", mutates_args=())
@@ -25,6 +25,10 @@ MODEL = """
         return x.clone()
 
     mark_in_operator.register_fake(lambda x, value: x.clone())
+"""
+MODEL = (
+    MARK_IN_OPERATOR
+    + """
     mark_in_operator.register_autograd(lambda context, gradient: (mark_in_operator(gradient, 9), None))
 
     class Attention(torch.nn.Module):
@@ -61,6 +65,7 @@ MODEL = """
     Model()(torch.ones(2, 2)).sum().backward()
     by_bindings(7)
 """
+)
 
 
 @needs_torch
@@ -137,15 +142,7 @@ def test_module_that_is_never_entered_is_said_so(replay):
 @needs_torch
 def test_code_of_inductor_says_graph_and_operators(replay):
     """The real Inductor on its CPU build, which calls an operator that launches."""
-    program = written(replay, """
-        import torch
-
-        @torch.library.custom_op("mine::mark", mutates_args=())
-        def mark_in_operator(x: torch.Tensor, value: int) -> torch.Tensor:
-            by_bindings(value)
-            return x.clone()
-
-        mark_in_operator.register_fake(lambda x, value: x.clone())
+    program = written(replay, MARK_IN_OPERATOR, """
 
         def first(x):
             return mark_in_operator(x @ x, 1) @ x
@@ -177,15 +174,7 @@ def is_for_cuda():
 @pytest.mark.skipif(not is_for_cuda(), reason="needs torch for CUDA: its NVTX")
 def test_ranges_of_emit_nvtx_are_those_of_the_table(replay):
     """PyTorch itself pushes them, from a build for CUDA; waiting for a device, with which it begins, is left out."""
-    program = written(replay, """
-        import torch
-
-        @torch.library.custom_op("mine::mark", mutates_args=())
-        def mark_in_operator(x: torch.Tensor, value: int) -> torch.Tensor:
-            by_bindings(value)
-            return x.clone()
-
-        mark_in_operator.register_fake(lambda x, value: x.clone())
+    program = written(replay, MARK_IN_OPERATOR, """
         compiled = torch.compile(lambda x: mark_in_operator(x @ x, 1))
         torch.cuda.synchronize = lambda device=None: None
         with torch.autograd.profiler.emit_nvtx():

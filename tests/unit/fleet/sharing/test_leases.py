@@ -91,7 +91,7 @@ def test_a_lease_is_removed_only_after_a_look(tmp_path, machine, monkeypatch):
 
 
 def test_the_clock_of_a_machine_is_not_that_of_its_home_folder(tmp_path, machine, monkeypatch):
-    """Copies have the times of the file server that keeps home folders; here it is five minutes behind."""
+    """Copies have the times of the file server that keeps home folders; here its clock is five minutes slow."""
     one = begun(machine("one"), tmp_path, units=1)
     other = seen(machine("other"))
     now_s = time.time
