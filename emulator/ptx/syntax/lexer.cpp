@@ -114,6 +114,11 @@ std::string_view Lexer::directive() {
   return text_.substr(begin, position_ - begin);
 }
 
+namespace {
+// No instruction has one that is as long. Longer texts are not looked up, for a file may have very long ones.
+constexpr size_t longest_name = 64;
+} // namespace
+
 // As ptxas 13.0 does it: white space and comments may be in front of a dot that ends the instruction's name
 // or follows it, and neither after a dot nor around "::".
 std::string_view Lexer::opcode(std::deque<std::string> &joined, bool (*is_in_name)(std::string_view)) {
@@ -137,6 +142,8 @@ std::string_view Lexer::opcode(std::deque<std::string> &joined, bool (*is_in_nam
     do
       ++position_;
     while (position_ < text_.size() && continues_name(text_[position_]));
+    if (parts.size() > longest_name)
+      continue;
     if (std::string name = parts + std::string(text_.substr(begin, position_ - begin)); is_in_name(name))
       fail_at(begin, "'" + name + "' must be written in one piece");
   }

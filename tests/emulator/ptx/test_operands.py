@@ -287,3 +287,9 @@ def test_expressions_of_strangers_end(cuda: api.Driver):
     for text in refused + taken:
         error = cuda.cuModuleLoadData(api.out(api.handle()), module(f"mov.u64 %rd1, {text};"))
         assert error == (0 if text in taken else api.INVALID_PTX)
+
+
+def test_an_opcode_of_strangers_ends(cuda: api.Driver):
+    """It has a million words. Were all the earlier ones copied for each of them, it would take minutes."""
+    text = module("mov" + "/**/ .u32" * 1_000_000 + " %r1, 1;")
+    assert cuda.cuModuleLoadData(api.out(api.handle()), text) == 0
