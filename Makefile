@@ -1,6 +1,6 @@
 # Everything a fresh machine needs: python3, make, and gcc or clang. CMake and ninja come as Python wheels.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs pictures wheel test test-fast test-real-driver sanitize lint clean
+.PHONY: help setup demo docs pictures wheel engines test test-fast test-real-driver sanitize lint clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 TESTABLE := $(VENV)/testable
 FRAMEWORKS := $(CURDIR)/$(VENV)/frameworks
+ENGINES := $(VENV)/engines
 LOG := $(VENV)/setup.log
 BUILD_TOOLS := $(VENV)/build-tools
 WHEEL_TOOLS := $(VENV)/wheel-tools
@@ -77,6 +78,16 @@ wheel: $(WHEEL_TOOLS) ## a wheel for every Linux with glibc 2.17 or later, in di
 	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) \
 	  bash .ci/tools quietly $(LOG) "building the wheels" bash .ci/wheel $(BIN) dist $(MACHINES)
 	@grep '^made ' $(LOG)
+
+# What is there already keeps its version: asked for all of them at once, pip tries hundreds of versions of some.
+$(ENGINES): $(TESTABLE)
+	@$(BIN)/python -I .ci/extras.py slurm ray k8s parquet >$(VENV)/engines.txt
+	@$(BIN)/python -m pip freeze --exclude gpu-replay >$(VENV)/kept.txt
+	@bash .ci/tools quietly $(LOG) "installing Ray, and the clients of Slurm and Kubernetes" \
+	  $(BIN)/python -m pip install -r $(VENV)/engines.txt -c $(VENV)/kept.txt
+	@touch $@
+
+engines: $(ENGINES) ## what the tests of `replay fleet run --on` and of Parquet need; without it they are skipped
 
 test: $(TESTABLE) ## the whole test suite, but for what needs NVIDIA's driver library
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal --ignore tests/real_driver tests

@@ -42,7 +42,9 @@ class FilesAt:
         try:
             self.files, root = url_to_fs(url)
         except (ImportError, ValueError) as error:
-            raise UsageError(str(error), where=self.name) from None
+            # fsspec says of a package that is there and cannot be imported, too, that it should be installed
+            why = f" ({error.__cause__})" if error.__cause__ else ""
+            raise UsageError(f"{error}{why}", where=self.name) from None
         except Exception as error:
             raise self.error(error) from None
         self.root = root.rstrip("/")

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 NODES = ("n1", "n2")
-_PORTS = 26817  # and those after it
+# And those after it; another worker of pytest has others.
+_PORTS = 26817 + 10 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -75,8 +76,9 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     configuration.write_text(text)
     environment = {
         **os.environ, "SLURM_CONF": str(configuration), "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
-        "LD_LIBRARY_PATH": f"{plugins}:{plugins.parent}",
     }  # fmt: skip
+    if root:  # installed ones find theirs, and Python must not find others than its own
+        environment["LD_LIBRARY_PATH"] = f"{plugins}:{plugins.parent}"
     commands = [[str(_find("slurmctld")), "-D"]]
     for name in NODES:
         command = f"hostname {name}; exec {_find('slurmd')} -D -N {name} -d {_find('slurmstepd')}"

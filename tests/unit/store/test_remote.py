@@ -18,6 +18,7 @@ from replay.store.elsewhere import CACHED_S, cache_folder
 from replay.store.named import Named, open_store
 from replay.store.remote import RemoteStore
 from replay.store.taking import Taker
+from replay.store.urls import FilesAt
 
 from .conftest import NOISE, contents, pieces, write
 
@@ -96,6 +97,15 @@ def test_a_bucket_that_is_not_there_is_said(tmp_path: Path, bucket: str, own_sur
         contents(path)
     own_surroundings.stores += (bucket,)
     assert contents(path) == [NOISE]
+
+
+def test_why_the_package_of_a_url_cannot_be_used_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gcsfs.py").write_text("import of_another_python")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match=r"install gcsfs to .*\(No module named 'of_another_python'\)"):
+        FilesAt("gs://bucket/x", "for a store", "")
 
 
 def test_unused_pieces_of_a_bucket(tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
