@@ -15,6 +15,7 @@ import os
 import queue
 import socket
 import stat
+import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -266,12 +267,16 @@ def _listening(at: Path) -> socket.socket:
                 if other.connect_ex(str(at)) != errno.ECONNREFUSED:
                     raise UsageError("another server listens there", where=at, next="choose another --socket")
             at.unlink()  # of one that was killed
-        before = os.umask(0o177)
-        try:
-            listener.bind(str(at))
-        finally:
-            os.umask(before)
-        listener.listen(MAXIMUM_CLIENTS)
+        # Who sees the socket may connect: it gets its name when it listens. Unlike a rename, a link replaces nobody's.
+        with tempfile.TemporaryDirectory(prefix=".", dir=at.parent) as folder:
+            beginning = f"{folder}/s"
+            before = os.umask(0o177)
+            try:
+                listener.bind(beginning)
+            finally:
+                os.umask(before)
+            listener.listen(MAXIMUM_CLIENTS)
+            os.link(beginning, at)
     except OSError as error:
         listener.close()
         raise FileError.of(error, at, "name a socket in a folder that you may write to") from None
