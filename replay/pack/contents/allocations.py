@@ -160,6 +160,13 @@ class Allocations:
             allocation.touched = True
             self.touched.append(allocation)
 
+    def touch_words(self, data: bytes) -> list[int]:
+        """The window refers to what each 64-bit word of `data` points to. The words."""
+        words: list[int] = np.frombuffer(data, dtype="<u8", count=len(data) // 8).tolist()
+        for word in words:
+            self.touch(self.find(word))
+        return words
+
     def end_window(self) -> list[Allocation]:
         """What the window touched, as it is now; for the next one nothing is touched yet."""
         self._untouched = None

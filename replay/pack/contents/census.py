@@ -37,7 +37,8 @@ class Targets:
     """Captured ranges by address. Ranges that shared addresses at different times are told apart by the call at which
     a site was read. The end of a range is one of its addresses, unless another range begins there: programs keep
     pointers past their last element. handles: those of texture and surface objects, with what they are
-    (`survey.OBJECT_TYPES`); a word that is one has the range 0, the handle as `inside`, and what it is as `zero`.
+    (`survey.launches.OBJECT_TYPES`); a word that is one has the range 0, the handle as `inside`, and what it is as
+    `zero`.
     tensor_maps: those that were encoded; where one begins, the word has the range MAP and its id as `inside`.
     """
 

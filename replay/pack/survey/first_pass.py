@@ -8,34 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
-
-import numpy as np
 
 from replay.api import graphs, structs
 from replay.api.functions import by_symbol
-from replay.api.graphs import Node
-from replay.api.launch_attributes import describe_attribute, is_known
 from replay.api.parts import (
-    CONFIG_ATTRIBUTES,
-    KERNEL_ATTRIBUTES,
-    PARAMETER_LAYOUT,
     find_bytes,
-    parameter_buffer,
 )
 from replay.api.vocabulary import STICKY_RESULTS, Effect, Moment, Role
 from replay.pack.contents.allocations import Allocations
 from replay.pack.contents.tensor_maps import TensorMaps
-from replay.pack.survey.call_parts import is_image, launch_geometry, stream_of
-from replay.pack.survey.findings import MAXIMUM_NOTES, KernelDraft, Survey
-from replay.pack.survey.graphs import Descriptions, ExecutableGraphs, LaunchedNode
+from replay.pack.survey.call_parts import is_image
+from replay.pack.survey.findings import MAXIMUM_NOTES, Survey
+from replay.pack.survey.graphs import Descriptions
+from replay.pack.survey.launches import OBJECT_TYPES, Launches
 from replay.pack.survey.origins import (
     Identities,
     Images,
-    array_bases,
     kernel_name,
-    linear_address,
-    modules_of,
 )
 from replay.pack.survey.repeated import Repeated
 from replay.pack.survey.stacks import ORIGIN_TEXTS, Stacks
@@ -50,9 +39,6 @@ MAXIMUM_KERNELS_SEEN = 64
 
 _TOUCHING = frozenset((Effect.WRITE, Effect.READ, Effect.COPY, Effect.CUSTOM))
 _ADDRESS_ROLES = frozenset((Role.ADDRESS, Role.HOST_READ, Role.HOST_WRITE))
-
-# C type -> what a word of the census says it is the handle of
-OBJECT_TYPES = {"CUtexObject": 1, "CUsurfObject": 2}
 
 _DEVICE_ERROR = re.compile(r"(\d{1,9}) (\d) ?(.*)", re.DOTALL)  # CUresult, Moment, what the driver said
 
@@ -76,25 +62,22 @@ class FirstPass:
         self.objects = Objects(descriptions)
         self.allocations = Allocations()
         self.origins = Stacks()
-        self._graphs = ExecutableGraphs(descriptions, self._kernel_of_node)
         self.survey = Survey()  # of the present window, or of the one to come
         self.calls = 0
         self.initialised, self.init_failure = False, 0  # by cuInit; what it answered when it failed
         self.matched_launches = 0
         self.kernels_seen: dict[str, None] = {}
         self._images = images
-        self._matched_names: dict[int, str] = {}
-        self._names_of_handles: dict[int, str] = {}  # in this window, of kernels that no recorded call made
         self._noted: set[str] = set()  # functions that are not captured and were called
-        self._under_way: dict[int, KernelDraft] = {}  # launches that the driver has not answered
-        self._before_launch: list[int] = []  # places of their notes that wait for a launch
-        self._modules_launched: set[int] = set()  # by id() of their Made
-        self._parameter_words: set[int] = set()  # that might be handles of objects
         self._process_notes: list[RawNote] = []
         self._identities = Identities(images)
-        self._refusals: set[tuple[str, int]] = set()
         self._tensor_maps = TensorMaps()
         self._repeated = Repeated(self.objects, self.allocations)
+        self._launches = Launches(
+            self.objects, self.allocations, self._identities, self.origins, self._tensor_maps, self._repeated,
+            descriptions,
+        )  # fmt: skip
+        self._launches.begin_window(self.survey)
 
     def windows(self, decoder: Decoder) -> Iterator[Survey]:
         """The windows in their order, each when the next one opens or the file ends. The decoder's `ending` and
@@ -109,8 +92,7 @@ class FirstPass:
                 self._leave(event.call)
             elif isinstance(event, Rows):
                 self.calls += len(event)
-                words = self._parameter_words if self.objects.reached_by_handle else None
-                self._repeated.count(event, self.survey, launches_words=words)
+                self._repeated.count(event, self.survey, launches_words=self._launches.reaching_words)
             elif isinstance(event, (RawContents, RawCopy)):
                 if not self._inside():
                     continue
@@ -142,17 +124,11 @@ class FirstPass:
         """Calls that do what an earlier one of the window did (`decode.Ordinary`)."""
         if not self._inside():
             return 0
-        count = self._repeated.known(rows)
-        if self._before_launch or self._tensor_maps.known:
-            count = self._repeated.first_launch(rows[:count])
-        if self._matched_names and count:
-            named = np.isin(rows[:count].numbers, [*self._matched_names])
-            count = int(named.argmax()) if named.any() else count
-        return count
+        return self._launches.ordinary(rows, self._repeated.known(rows))
 
     def _end_window(self) -> Survey:
         survey = self.survey
-        self._use_reached_objects()
+        self._launches.use_reached_objects()
         survey.tensor_maps = self._tensor_maps.copy()
         for found in survey.maps_in_graphs.values():
             survey.tensor_maps.known.setdefault(found.encoded, found)
@@ -164,21 +140,15 @@ class FirstPass:
 
     def _begin_survey(self) -> None:
         before = self.survey
-        self._matched_names.clear()
-        self._names_of_handles.clear()
         self._noted.clear()
         self._repeated.forget()
-        self._before_launch.clear()
-        self._under_way.clear()
         self.origins.present.clear()
-        self._modules_launched.clear()
-        self._parameter_words.clear()
-        self._refusals.clear()
         self.survey = Survey(
             process=dict(before.process),
             process_before=before.process,
             globals_named=set(before.globals_named),
         )
+        self._launches.begin_window(self.survey)
         for note in self._process_notes:
             self.survey.note(note.code, note.text, note.call, note.function)
 
@@ -206,7 +176,7 @@ class FirstPass:
         if note.code == "LAUNCH_MATCHED":
             if note.call == 0:
                 return  # outside a window, and there may be millions
-            self._matched_names[note.call] = note.text.partition(" ")[2]
+            self._launches.matched_names[note.call] = note.text.partition(" ")[2]
         elif note.code == "WINDOW_OPEN":
             self._repeated.forget()
             survey.opened, survey.opened_call, survey.opened_by = True, note.call, note.text
@@ -244,19 +214,18 @@ class FirstPass:
             if is_image(call, key):
                 survey.images_used.add(self._images.digest(attachment))
         if call.function.effect == Effect.LAUNCH:
-            self._launch(call)
+            self._launches.launch(call)
         elif call.of_class >= 0:
             self._repeated.begins(call, None, unnamed=False)
         elif call.function.effect == Effect.GRAPH_LAUNCH:
-            self._graph_launch(call)
+            self._launches.graph_launch(call)
 
     def _leave(self, call: RawCall) -> None:
         context = call.arguments[0] if call.by_capture else self.objects.current_context(call.thread)
         ended = self.objects.apply(call)
         device = self.objects.device_of(context)
         self.allocations.apply(call, context, device, call.in_window, ended)
-        if (draft := self._under_way.pop(call.number, None)) is not None:
-            self._launched(call, draft)
+        self._launches.answered(call)
         self._repeated.ends(call)
         if call.in_window and call.result in STICKY_RESULTS:
             self.survey.faulted(Fault(call.result, call.number, call.function.symbol))
@@ -268,11 +237,11 @@ class FirstPass:
         self._tensor_maps.apply(call)
         if call.in_window and call.function.creates in OBJECT_TYPES:
             handle = call.output_word(call.function.parameters[0].name)
-            self._remember_handle(call.function.creates, handle or 0)
+            self._launches.remember_handle(call.function.creates, handle or 0)
         if call.function.symbol in graphs.CHANGING:
-            self._graphs.apply(call)
+            self._launches.graphs.apply(call)
         if call.function.effect == Effect.GRAPH_LAUNCH:
-            self._graph_launched(call, context, device)
+            self._launches.graph_launched(call, context, device)
         if call.function.effect == Effect.GLOBAL:
             self._named_global(call)
         if (name := kernel_name(call)) and len(self.kernels_seen) < MAXIMUM_KERNELS_SEEN:
@@ -288,15 +257,9 @@ class FirstPass:
             elif parameter.c_type == "CUarray":
                 self.allocations.touch(self.allocations.find_array("CUarray", word))
         if copy := find_bytes(call.inputs, "pCopy"):
-            self._touch_words(copy)
+            self.allocations.touch_words(copy)
             for handle in structs.copied_arrays(copy):
                 self.allocations.touch(self.allocations.find_array("CUarray", handle))
-
-    def _touch_words(self, data: bytes) -> list[int]:
-        words: list[int] = np.frombuffer(data, dtype="<u8", count=len(data) // 8).tolist()
-        for word in words:
-            self.allocations.touch(self.allocations.find(word))
-        return words
 
     def _not_captured(self, symbol: str, reason: str, call: int) -> None:
         """A function that no snapshot holds was called: noted once, with the launch after it that may depend on it."""
@@ -305,182 +268,8 @@ class FirstPass:
             survey.note_counts["UNSUPPORTED_CALL"] += 1
             return
         self._noted.add(symbol)
-        if len(survey.notes) < MAXIMUM_NOTES:
-            self._before_launch.append(len(survey.notes))
+        self._launches.wait()
         survey.note("UNSUPPORTED_CALL", reason, call, symbol)
-
-    def _launch(self, call: RawCall) -> None:
-        survey = self.survey
-        survey.launches += 1
-        handle = call.argument("f")
-        made = self.objects.find("CUfunction", handle)
-        name, image = self._identities.of(made)
-        noted = self._matched_names.pop(call.number, "")
-        if noted and noted != self._names_of_handles.get(handle):
-            self._names_of_handles[handle] = noted
-            self._repeated.forget()
-        name = noted or name or self._names_of_handles.get(handle, "")
-        unnamed = not name
-        if unnamed:
-            survey.unnamed_launches += 1
-            if survey.unnamed_launches == 1:
-                survey.note(
-                    "FUNCTION_UNKNOWN", f"no recorded call made the function {handle:#x}", call.number
-                )
-            name = f"function_{handle:x}"
-        for place in self._before_launch:
-            note = survey.notes[place]
-            text = f"{note.text}; launches from call {call.number} on ({name}) may depend on it"
-            survey.notes[place] = replace(note, text=text)
-        self._before_launch.clear()
-        survey.images_used.add(image)
-        self._modules_launched |= modules_of(made)
-        survey.streams.add(stream_of(call))
-        buffer = parameter_buffer(call.inputs)
-        if buffer is not None and buffer.data is not None:
-            words = self._touch_words(buffer.data)
-            for _, found in self._tensor_maps.find(buffer.data):
-                self.allocations.touch(self.allocations.find(found.address))
-            if self.objects.reached_by_handle:
-                self._parameter_words.update(words)
-        draft = survey.kernels.get((image, name))
-        if draft is None:
-            layout, asked = (find_bytes(call.inputs, key) for key in (PARAMETER_LAYOUT, KERNEL_ATTRIBUTES))
-            attributes = self._launch_attributes(call)
-            draft = KernelDraft(
-                name,
-                image,
-                *launch_geometry(call),
-                layout,
-                asked,
-                launch_attributes=attributes,
-                stack=self.origins.present.get(call.thread, 0),
-            )
-            survey.kernels[image, name] = draft
-        draft.launches += 1
-        self._under_way[call.number] = draft
-        if call.of_class >= 0 and not noted:  # the name is that of this launch alone
-            self._repeated.begins(call, draft, unnamed)
-
-    def _launched(self, call: RawCall, draft: KernelDraft) -> None:
-        """What the driver said of a launch. The geometry of one that it refused need fit no device."""
-        if call.result != 0:
-            draft.refused = draft.taken == 0
-            return
-        if draft.refused:
-            draft.grid, draft.block, draft.shared_bytes = launch_geometry(call)
-            draft.launch_attributes, draft.refused = self._launch_attributes(call), False
-        draft.taken += 1
-
-    def _launch_attributes(self, call: RawCall) -> list[str]:
-        if call.function.meaning == "cuLaunchCooperativeKernel":
-            return ["COOPERATIVE 1"]
-        try:
-            attributes = structs.read_launch_attributes(find_bytes(call.inputs, CONFIG_ATTRIBUTES) or b"")
-        except ValueError:
-            return []
-        for attribute in attributes:
-            if not is_known(attribute):
-                text = f"launch attribute {attribute.id} is newer than this version: its value is replayed as it was"
-                self.survey.note("STRUCT_POINTER", text, call.number, call.function.symbol)
-        return [describe_attribute(attribute) for attribute in attributes]
-
-    def _kernel_of_node(self, node: Node) -> tuple[str, str, frozenset[int]]:
-        made = self.objects.find(*node.function)
-        name, image = self._identities.find(made)
-        return name or node.name, image, frozenset(modules_of(made))
-
-    def _graph_launch(self, call: RawCall) -> None:
-        """What the nodes of a graph launch and touch; once for each launch of the graph."""
-        survey = self.survey
-        self._matched_names.pop(call.number, None)
-        survey.streams.add(call.argument("hStream"))
-        executable = self._graphs.find(call.arguments[0])
-        if executable is None or not executable.described:
-            survey.launches += 1
-            text = "its graph was made before the capture began, or could not be described"
-            self._refused(call, text)
-            return
-        survey.graph_kernels[call.number] = executable.kernels
-        context = self.objects.current_context(call.thread)
-        device = self.objects.device_of(context)
-        for address, size_bytes in executable.allocations().items():
-            if address not in executable.left_over:
-                self.allocations.graph_memory(address, size_bytes, context, device)
-        for item in executable.nodes:
-            if item.node.problem:
-                self._refused(call, f"a {item.node.type_name} node: {item.node.problem}")
-            for word in item.node.addresses():
-                self.allocations.touch(self.allocations.find(word))
-            for c_type, handle in item.node.handles():
-                if c_type == "CUarray":
-                    self.allocations.touch(self.allocations.find_array(c_type, handle))
-            if item.node.type == graphs.NodeType.KERNEL and item.enabled and item.node.parameters:
-                survey.launches += 1
-                self._node_launch(item, call.thread)
-            elif item.node.type == graphs.NodeType.KERNEL:
-                survey.images_used.add(item.image)
-
-    def _refused(self, call: RawCall, text: str) -> None:
-        if (text, call.arguments[0]) not in self._refusals:
-            self._refusals.add((text, call.arguments[0]))
-            self.survey.note(
-                "UNSUPPORTED_CALL", f"{call.function.symbol}: {text}", call.number, call.function.symbol
-            )
-
-    def _node_launch(self, item: LaunchedNode, thread: int) -> None:
-        """What is known of where a node came from says more than where its graph was launched."""
-        survey = self.survey
-        name = item.name or f"function_{item.node.function[1]:x}"
-        survey.images_used.add(item.image)
-        self._modules_launched |= item.modules
-        if self.objects.reached_by_handle:
-            self._parameter_words.update(item.node.addresses())
-        for _, found in self._tensor_maps.find(item.node.parts.get(graphs.Part.BUFFER, b"")):
-            self.allocations.touch(self.allocations.find(found.address))
-            survey.maps_in_graphs[found.encoded] = found
-        draft = survey.kernels.get((item.image, name))
-        if draft is None:
-            parts = item.node.parts
-            draft = KernelDraft(
-                name, item.image, *item.node.geometry,
-                parts.get(graphs.Part.LAYOUT), parts.get(graphs.Part.KERNEL),
-                stack=item.node.stack or self.origins.present.get(thread, 0),
-            )  # fmt: skip
-            survey.kernels[item.image, name] = draft
-        draft.launches += 1
-
-    def _graph_launched(self, call: RawCall, context: int, device: int) -> None:
-        """Memory that a launch leaves allocated, or frees for an earlier one."""
-        executable = self._graphs.find(call.arguments[0])
-        if executable is None:
-            return
-        moment = call.number if call.in_window else None
-        for address in executable.freed:
-            self.allocations.graph_frees(address, moment)
-        for address, size_bytes in executable.left_over.items():
-            self.allocations.graph_leaves(address, size_bytes, context, device, moment)
-
-    def _use_reached_objects(self) -> None:
-        """Texture and surface objects and references that were there when the window opened and that it may have used:
-        those whose memory was touched, or whose handle is a parameter; references of a module that was launched."""
-        touched = self.allocations.touched
-        bases = {item.address for item in touched if item.kind == "array"}
-        for made in self.objects.reached_by_handle:
-            c_type, handle = made.key
-            if c_type not in OBJECT_TYPES:
-                reached = bool(modules_of(made) & self._modules_launched)
-            else:
-                reached = handle in self._parameter_words or any(base in bases for base in array_bases(made))
-                place = linear_address(made.call)
-                reached = reached or any(item.address <= place < item.end for item in touched)
-            if reached:
-                self.objects.use(made)
-                self._remember_handle(c_type, handle)
-
-    def _remember_handle(self, c_type: str, handle: int) -> None:
-        if handle and c_type in OBJECT_TYPES:
-            self.survey.handles.setdefault(handle, set()).add(OBJECT_TYPES[c_type])
 
     def _named_global(self, call: RawCall) -> None:
         name = find_bytes(call.inputs, "name")

@@ -18,7 +18,8 @@ NAME = re.compile(r"cu(?!BLAS$|DNN$|FFT$|SPARSE$|SOLVER$|RAND$)[A-Z]\w*")  # of 
 EXCEPTIONS = {
     "pack/calls.py": "cuCtxSetCurrent cuCtxPushCurrent_v2",  # calls that sum up others
     "pack/contents/allocations.py": "cuMemHostGetDevicePointer_v2",  # where else host memory is
-    "pack/survey/first_pass.py": "cuInit cuLaunchCooperativeKernel",  # whether it began; an attribute of a launch
+    "pack/survey/first_pass.py": "cuInit",  # whether it began
+    "pack/survey/launches.py": "cuLaunchCooperativeKernel",  # an attribute of a launch
     "pack/survey/state.py": "cuInit",
     "inspection/requirements.py": "cuCtxEnablePeerAccess cuGraphConditionalHandleCreate",  # what a driver must have
     "engine/driver.py": "cuInit cuInit cuDevicePrimaryCtxRetain cuCtxCreate_v2",  # what fails when there is no room
