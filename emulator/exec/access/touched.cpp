@@ -51,13 +51,14 @@ void note_reach(Warp &w, const Instruction *i, const Reach &reach, const uint64_
   if (w.launch->request->record_costs)
     end_cost(w, i, kind);
   BlockChecks *checks = w.block->checks.get();
-  if (!w.launch->request->record_touched && !checks)
-    return;
-  uint64_t lowest = reach.lowest + static_cast<uint64_t>(i->immediate), place[lanes_per_warp];
-  lane_addresses(reach, lowest, addresses, bytes, place);
+  const uint64_t lowest = reach.lowest + static_cast<uint64_t>(i->immediate);
   if (checks)
-    checks->access(w, i, reach, lowest, place, bytes, kind);
-  for (uint32_t lanes = w.launch->request->record_touched ? reach.active : 0; lanes; lanes &= lanes - 1) {
+    checks->access(w, i, reach, lowest, addresses, bytes, kind);
+  if (!w.launch->request->record_touched)
+    return;
+  uint64_t place[lanes_per_warp];
+  lane_addresses(reach, lowest, addresses, bytes, place);
+  for (uint32_t lanes = reach.active; lanes; lanes &= lanes - 1) {
     uint64_t address = place[first_lane(lanes)];
     if (kind != AccessKind::store)
       note_touched(w, i, address, bytes, false);

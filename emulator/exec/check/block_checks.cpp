@@ -159,6 +159,13 @@ void BlockChecks::access(Warp &w, const Instruction *i, const Reach &reach, uint
   const uint32_t lanes = reach.active;
   const bool reads = kind != AccessKind::store, writes = kind != AccessKind::load;
   const bool strong = kind == AccessKind::atomic || i->order != 0;
+  if (!strong && looks_at_shared_ && races_.is_alone(w, i, reach, lowest, bytes, kind))
+    return;
+  uint64_t places[lanes_per_warp];
+  lane_addresses(reach, lowest, addresses, bytes, places);
+  addresses = places;
+  if (strong)
+    races_.settle();
   for (uint32_t rest = strong && reads ? lanes : 0; rest; rest &= rest - 1) {
     const uint32_t thread = w.index * lanes_per_warp + first_lane(rest);
     clocks_.read_strongly(thread, addresses[first_lane(rest)]);
@@ -178,6 +185,7 @@ void BlockChecks::access(Warp &w, const Instruction *i, const Reach &reach, uint
 }
 
 void BlockChecks::fence(const Warp &w, bool among_block) {
+  races_.settle();
   for (uint32_t lanes = follows_order_ ? w.active : 0; lanes; lanes &= lanes - 1) {
     uint32_t thread = w.index * lanes_per_warp + first_lane(lanes);
     clocks_.fence(thread);
@@ -189,6 +197,7 @@ void BlockChecks::fence(const Warp &w, bool among_block) {
 void BlockChecks::warp_barrier(const Warp &w, uint32_t lanes) {
   if (!follows_order_)
     return;
+  races_.settle();
   clocks_.join_lanes(w.index, lanes);
   if (between_)
     global_.order.join_lanes(w.index, lanes);
@@ -285,6 +294,7 @@ void BlockChecks::complete(const std::vector<Warp> &warps, uint32_t id, bool of_
     clocks_.begin_phase();
     return;
   }
+  races_.settle();
   auto for_each_waiting = [&](auto move) {
     for (const Warp &warp : warps)
       for (const WaitingGroup &group : warp.waiting)

@@ -18,6 +18,7 @@ public:
   void start(uint64_t block);
   // The active lanes go on together from an operation of lanes; masks: what each names.
   void join(Warp &warp, const Instruction *i, const uint32_t *masks);
+  // addresses: of lanes that are far apart, or any number.
   void access(Warp &warp, const Instruction *i, const Reach &reach, uint64_t lowest,
               const uint64_t *addresses, uint32_t bytes, AccessKind kind);
   void fence(const Warp &warp, bool among_block);
@@ -31,8 +32,10 @@ public:
   void end(const std::vector<Warp> &warps);
   // The active lanes arrive at barrier `id`, and do not wait there.
   void arrive(const Warp &warp, uint32_t id) {
-    if (follows_order_)
-      clocks_.arrive(id, warp.index, warp.active);
+    if (!follows_order_)
+      return;
+    races_.settle();
+    clocks_.arrive(id, warp.index, warp.active);
   }
   // An asynchronous copy that `lane` issues: what it reads or writes of shared memory, from now until `end`
   // tells of it. A copy of several ranges gets them one by one, with the number that the first call gave.

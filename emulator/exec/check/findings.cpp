@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "exec/check/numbers.hpp"
+#include "exec/check/numbers/formats.hpp"
 #include "exec/warp/readable_name.hpp"
 
 namespace emulator {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <iterator>
 
 #include "exec/check/findings.hpp"
+#include "exec/check/numbers/formats.hpp"
 #include "exec/warp/warp.hpp"
 
 namespace emulator {
@@ -17,67 +17,6 @@ namespace {
 // from where it was before.
 constexpr std::string_view makers[] = {"add",   "sub", "mul", "mad", "fma", "div",  "rcp", "sqrt",
                                        "rsqrt", "sin", "cos", "lg2", "ex2", "tanh", "cvt"};
-
-struct Format {
-  uint8_t bytes;     // of a lane
-  uint8_t part_bits; // of one of its values
-  uint8_t exponent_bits, fraction_bits;
-};
-Format format_of(NumberType type) {
-  switch (type) {
-  case NumberType::f16:
-    return {2, 16, 5, 10};
-  case NumberType::bf16:
-    return {2, 16, 8, 7};
-  case NumberType::f16x2:
-    return {4, 16, 5, 10};
-  case NumberType::bf16x2:
-    return {4, 16, 8, 7};
-  case NumberType::f32:
-    return {4, 32, 8, 23};
-  case NumberType::f32x2:
-    return {8, 32, 8, 23};
-  case NumberType::f64:
-    return {8, 64, 11, 52};
-  case NumberType::byte:
-    return {1, 8, 0, 0};
-  case NumberType::s16:
-  case NumberType::u16:
-    return {2, 16, 0, 0};
-  case NumberType::s32:
-  case NumberType::u32:
-    return {4, 32, 0, 0};
-  default:
-    return {8, 64, 0, 0};
-  }
-}
-
-bool is_floating(NumberType type) { return type >= NumberType::f16; }
-uint32_t parts_of(const Format &format) { return 8u * format.bytes / format.part_bits; }
-uint64_t part(uint64_t bits, const Format &format, uint32_t number) {
-  uint64_t shifted = bits >> (number * format.part_bits);
-  return format.part_bits == 64 ? shifted : shifted & ((uint64_t{1} << format.part_bits) - 1);
-}
-uint64_t exponent_mask(const Format &format) {
-  return ((uint64_t{1} << format.exponent_bits) - 1) << format.fraction_bits;
-}
-bool is_finite(uint64_t value, const Format &format) {
-  return format.exponent_bits == 0 || (value & exponent_mask(format)) != exponent_mask(format);
-}
-bool is_nan(uint64_t value, const Format &format) {
-  return !is_finite(value, format) && (value & ((uint64_t{1} << format.fraction_bits) - 1)) != 0;
-}
-
-// Of a finite number.
-double value_of(uint64_t value, const Format &format) {
-  const uint64_t fraction = value & ((uint64_t{1} << format.fraction_bits) - 1);
-  const int bias = (1 << (format.exponent_bits - 1)) - 1;
-  const int exponent = static_cast<int>((value & exponent_mask(format)) >> format.fraction_bits);
-  const uint64_t whole = exponent == 0 ? 0 : uint64_t{1} << format.fraction_bits;
-  const double size =
-      std::ldexp(static_cast<double>(fraction | whole), std::max(exponent, 1) - bias - format.fraction_bits);
-  return value >> (format.part_bits - 1) ? -size : size;
-}
 
 NumberType number_type(ptx::Type type) {
   switch (type) {
@@ -113,31 +52,37 @@ NumberType number_type(ptx::Type type) {
   }
 }
 
-uint64_t read(Warp &w, uint32_t row, NumberType type, uint32_t lane) {
+uint64_t read(const uint8_t *row, NumberType type, uint32_t lane) {
   uint32_t bytes = format_of(type).bytes;
   uint64_t bits = 0;
-  std::memcpy(&bits, w.row<uint8_t>(row) + size_t{lane} * bytes, bytes);
+  std::memcpy(&bits, row + size_t{lane} * bytes, bytes);
   return bits;
+}
+uint64_t read(Warp &w, uint32_t row, NumberType type, uint32_t lane) {
+  return read(w.row<uint8_t>(row), type, lane);
 }
 
 // The lanes whose value, or a part of it, is not finite.
-uint32_t not_finite(Warp &w, uint32_t row, NumberType type) {
+uint32_t not_finite(const uint8_t *row, NumberType type) {
   const Format format = format_of(type);
   uint32_t lanes = 0;
-  if (format.exponent_bits == 0 || row == no_offset)
+  if (format.exponent_bits == 0)
     return 0;
-  if (format.part_bits == 32 && format.bytes == 4) {
-    const uint32_t *values = w.row<uint32_t>(row);
+  if (type == NumberType::f32) {
+    const uint32_t *values = reinterpret_cast<const uint32_t *>(row);
     for (uint32_t l = 0; l < lanes_per_warp; ++l)
       lanes |= uint32_t{(values[l] & 0x7f800000) == 0x7f800000} << l;
     return lanes;
   }
   for (uint32_t l = 0; l < lanes_per_warp; ++l) {
-    uint64_t bits = read(w, row, type, l);
+    uint64_t bits = read(row, type, l);
     for (uint32_t p = 0; p < parts_of(format); ++p)
       lanes |= uint32_t{!is_finite(part(bits, format, p), format)} << l;
   }
   return lanes;
+}
+uint32_t not_finite(Warp &w, uint32_t row, NumberType type) {
+  return row == no_offset ? 0 : not_finite(w.row<uint8_t>(row), type);
 }
 
 struct Sources {
@@ -281,6 +226,74 @@ const Instruction *watch_product(Warp &w, const Instruction *i, const WatchedNum
   return next;
 }
 
+void keep_sources(Warp &w, const Instruction *i, const WatchedNumbers &watched) {
+  const uint32_t rows[] = {i->a, i->b, i->c, i->extra};
+  for (uint32_t s = 0; s < watched.source_count; ++s)
+    if (watched.overwritten >> s & 1)
+      std::memcpy(w.worker->kept_rows[s], w.row<uint8_t>(rows[s]), sizeof w.worker->kept_rows[s]);
+}
+
+// Whether an exponent is all ones: one more in its last place then carries into the sign.
+template <typename Bits, uint32_t Count> bool has_full_exponent(const uint8_t *row, Bits exponent) {
+  const Bits *values = reinterpret_cast<const Bits *>(row);
+  const Bits last = exponent & static_cast<Bits>(~exponent + 1);
+  Bits any = 0;
+  for (uint32_t k = 0; k < Count; ++k)
+    any |= static_cast<Bits>((values[k] & exponent) + last);
+  return any >> (8 * sizeof(Bits) - 1);
+}
+
+// Of lanes that do not take part, too.
+bool may_be_not_finite(const uint8_t *row, NumberType type) {
+  switch (type) {
+  case NumberType::f16:
+    return has_full_exponent<uint16_t, lanes_per_warp>(row, 0x7c00);
+  case NumberType::bf16:
+    return has_full_exponent<uint16_t, lanes_per_warp>(row, 0x7f80);
+  case NumberType::f16x2:
+    return has_full_exponent<uint16_t, 2 * lanes_per_warp>(row, 0x7c00);
+  case NumberType::bf16x2:
+    return has_full_exponent<uint16_t, 2 * lanes_per_warp>(row, 0x7f80);
+  case NumberType::f32:
+    return has_full_exponent<uint32_t, lanes_per_warp>(row, 0x7f800000);
+  case NumberType::f32x2:
+    return has_full_exponent<uint32_t, 2 * lanes_per_warp>(row, 0x7f800000);
+  default:
+    return has_full_exponent<uint64_t, lanes_per_warp>(row, 0x7ff0000000000000);
+  }
+}
+
+bool looks_at_all(const Warp &w, const WatchedNumbers &watched) {
+  return watched.subtracts && w.launch->request->checks & bit_of(Check::cancellation);
+}
+
+[[gnu::noinline]] void look(Warp &w, const Instruction *i, const WatchedNumbers &watched) {
+  uint32_t lanes = w.active;
+  if (i->guard != no_offset)
+    lanes &= i->guard_negated ? ~w.predicate(i->guard) : w.predicate(i->guard);
+  const uint32_t checks = w.launch->request->checks, rows[] = {i->a, i->b, i->c, i->extra};
+  const bool of_digits = looks_at_all(w, watched);
+  uint32_t of_numbers =
+      checks & bit_of(Check::numbers) ? lanes & not_finite(w, i->destination, watched.result) : 0;
+  const uint8_t *sources[WatchedNumbers::most_sources];
+  for (uint32_t s = 0; s < watched.source_count; ++s) {
+    sources[s] = watched.overwritten >> s & 1 ? w.worker->kept_rows[s] : w.row<uint8_t>(rows[s]);
+    // A value that is the only one of its lane decides for the lane.
+    if (of_numbers && parts_of(format_of(watched.sources[s])) == 1)
+      of_numbers &= ~not_finite(sources[s], watched.sources[s]);
+  }
+  if (!of_numbers && !of_digits)
+    return;
+  Sources bits;
+  for (uint32_t s = 0; s < watched.source_count; ++s)
+    for (uint32_t l = 0; l < lanes_per_warp; ++l)
+      bits.bits[s][l] = read(sources[s], watched.sources[s], l);
+  if (of_digits)
+    look_for_lost_digits(w, i, watched, lanes, bits);
+  if (of_numbers)
+    look_at_lanes(w, i, watched, of_numbers, bits);
+}
+
 } // namespace
 
 WatchedNumbers watched_numbers(std::string_view opcode, ptx::Type result, const ptx::Type *sources,
@@ -333,56 +346,28 @@ WatchedNumbers watched_numbers(const MatrixForm &form) {
   return watched;
 }
 
+uint8_t overwritten_sources(const Instruction &i, const WatchedNumbers &watched) {
+  const uint32_t rows[] = {i.a, i.b, i.c, i.extra};
+  auto end = [](uint32_t row, NumberType type) { return row + format_of(type).bytes * lanes_per_warp; };
+  uint32_t found = 0;
+  for (uint32_t s = 0; s < watched.source_count && !watched.is_product; ++s)
+    found |= uint32_t{rows[s] < end(i.destination, watched.result) &&
+                      i.destination < end(rows[s], watched.sources[s])}
+             << s;
+  return static_cast<uint8_t>(found);
+}
+
+// What most instructions do is here and keeps nothing on the stack, so that it ends with a jump.
 const Instruction *watch_numbers(Warp &w, const Instruction *i) {
   const WatchedNumbers &watched = w.program->watched[static_cast<size_t>(i - w.program->code.data())];
   if (watched.is_product)
     return watch_product(w, i, watched);
-  // What it reads may be where it writes.
-  Sources sources;
-  const uint32_t rows[] = {i->a, i->b, i->c, i->extra};
-  for (uint32_t s = 0; s < watched.source_count; ++s)
-    for (uint32_t l = 0; l < lanes_per_warp; ++l)
-      sources.bits[s][l] = read(w, rows[s], watched.sources[s], l);
-  uint32_t lanes = w.active;
-  if (i->guard != no_offset)
-    lanes &= i->guard_negated ? ~w.predicate(i->guard) : w.predicate(i->guard);
+  if (watched.overwritten)
+    keep_sources(w, i, watched);
   const Instruction *next = watched.handler(w, i);
-  const uint32_t checks = w.launch->request->checks;
-  if (checks & bit_of(Check::cancellation) && watched.subtracts)
-    look_for_lost_digits(w, i, watched, lanes, sources);
-  if (!(checks & bit_of(Check::numbers)))
-    return next;
-  if (lanes &= not_finite(w, i->destination, watched.result))
-    look_at_lanes(w, i, watched, lanes, sources);
-  return next;
-}
-
-std::string number_text(NumberType type, uint64_t bits) {
-  const Format format = format_of(type);
-  std::string text;
-  for (uint32_t p = 0; p < parts_of(format); ++p) {
-    uint64_t value = part(bits, format, p);
-    text += p == 0 ? "" : ", ";
-    if (!is_floating(type)) {
-      bool is_signed = type == NumberType::s16 || type == NumberType::s32 || type == NumberType::s64;
-      uint32_t unused = 64 - format.part_bits;
-      text +=
-          is_signed ? std::to_string(static_cast<int64_t>(value << unused) >> unused) : std::to_string(value);
-      continue;
-    }
-    if (!is_finite(value, format)) {
-      text += is_nan(value, format) ? "nan" : value >> (format.part_bits - 1) ? "-inf" : "inf";
-      continue;
-    }
-    char written[32];
-    std::snprintf(written, sizeof written, "%.*g",
-                  format.part_bits == 64   ? 17
-                  : format.part_bits == 32 ? 9
-                                           : 5,
-                  value_of(value, format));
-    text += written;
-  }
-  return parts_of(format) > 1 ? "(" + text + ")" : text;
+  if (looks_at_all(w, watched) || may_be_not_finite(w.row<uint8_t>(i->destination), watched.result))
+    look(w, i, watched);
+  return watched.follow(w, next);
 }
 
 } // namespace emulator

@@ -13,11 +13,10 @@ namespace emulator {
 WatchedNumbers watched_numbers(std::string_view opcode, ptx::Type result, const ptx::Type *sources,
                                uint8_t source_count);
 WatchedNumbers watched_numbers(const MatrixForm &form);
+// Which of its sources may be where the result is: bit n of source n.
+uint8_t overwritten_sources(const Instruction &i, const WatchedNumbers &watched);
 
 // Executes an instruction in place of its own handler (Program::watched), and looks at what it made.
 const Instruction *watch_numbers(Warp &w, const Instruction *i);
-
-// A value as a person reads it: "1.5", "-inf", of a pair "(1, nan)".
-std::string number_text(NumberType type, uint64_t bits);
 
 } // namespace emulator

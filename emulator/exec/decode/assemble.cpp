@@ -1,6 +1,7 @@
 #include "exec/decode/assemble.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "exec/check/numbers.hpp"
 #include "exec/check/undefined/watch.hpp"
@@ -13,6 +14,8 @@ namespace {
 // Handlers go on with the next instruction by a jump; where a compiler makes a call of it, this bounds the
 // stack that they take.
 constexpr size_t most_without_return = 1000;
+// What is watched takes several calls for each.
+constexpr size_t most_watched = most_without_return / 4;
 } // namespace
 
 Assembler::Assembler(const ValueTable &values, const CodeForm &form, Program &program)
@@ -119,6 +122,7 @@ void Assembler::watch(size_t index, const WatchedNumbers &numbers) {
   program_.watched.resize(index + 1);
   program_.watched[index] = numbers;
   program_.watched[index].handler = instruction.handler;
+  program_.watched[index].overwritten = overwritten_sources(instruction, numbers);
   instruction.handler = watch_numbers;
 }
 
@@ -253,9 +257,11 @@ void Assembler::link() {
   std::vector<Instruction> &code = program_.code;
   for (size_t k = 0; k < code.size(); ++k) {
     Instruction &i = code[k];
-    bool returns = form_.stepwise || form_.watch_numbers || i.handler == control::guarded ||
-                   i.handler == watch_guard || k % most_without_return == 0 || k + 1 == code.size();
+    bool returns = form_.stepwise || i.handler == control::guarded || i.handler == watch_guard ||
+                   k % (is_watched_ ? most_watched : most_without_return) == 0 || k + 1 == code.size();
     i.follow = returns ? control::stop : form_.watch_undefined ? watched_next : code[k + 1].handler;
+    if (k < program_.watched.size() && program_.watched[k].is_watched)
+      program_.watched[k].follow = std::exchange(i.follow, control::stop);
     auto resolve = [&](const Instruction *&pointer) {
       size_t index = reinterpret_cast<size_t>(pointer);
       pointer = index == 0 ? nullptr : program_.code.data() + (index - 1);

@@ -192,7 +192,7 @@ inline bool each_in_own(const Warp &w, const Reach &r, u64 lowest, u32 bytes) {
 
 // Finds where the lanes of `i` are, checks bounds and alignment of every active lane before anything is
 // touched, and counts. What looks at every access (touched bytes, costs, checks) does so in `note_reach`,
-// after one test of a flag of the launch; slots are not known then, so that every access comes by here.
+// after one test of a flag of the launch; none counts as checked then, so that every access comes by here.
 //
 // Bounds are those of the block's shared or the warp's local memory, or of what this instruction touched the
 // last time. Only memory that outlives the block is ever remembered.
@@ -204,7 +204,7 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     if (!(slots.known >> i->known_slot & 1) || found->active != w.active) {
       slots.settle(i->slot, *w.counters);
       find_reach(w, i, *found, at, bytes);
-      slots.set_known(i->slot, found->pattern != Pattern::far_apart && !w.launch->request->notes_each);
+      slots.set_known(i->slot, found->pattern != Pattern::far_apart);
     }
   } else {
     find_reach(w, i, fresh, at, bytes);
@@ -271,7 +271,7 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     count_global(w, r, lowest, bytes, kind);
   if (w.launch->request->takes_notes) [[unlikely]]
     note_reach(w, i, r, nullptr, bytes, kind);
-  if (i->slot != 0 && inside &&
+  if (i->slot != 0 && inside && !w.launch->request->notes_each &&
       (shared ? kind != AccessKind::atomic && costs_alike_everywhere(r, bytes) : global)) {
     r.checked = r.active;
     r.writable = writable;

@@ -85,7 +85,9 @@ enum class NumberType : uint8_t {
 struct WatchedNumbers {
   static constexpr uint32_t most_sources = 4;
   Handler handler = nullptr; // its own
+  Handler follow = nullptr;  // what it goes on with, as Instruction::follow is of others
   bool is_watched = false, is_product = false;
+  uint8_t overwritten = 0;  // bit n: source n may be where the result is
   bool subtracts = false;   // a sum or difference of two, or of a product and a third
   uint8_t source_count = 0; // of a product three, of which each has its type
   NumberType result = NumberType::u32;

@@ -78,6 +78,8 @@ struct Worker {
   std::vector<Executed> executed;
   ReachSlots reach;
   alignas(64) uint8_t spare_row[lanes_per_warp * 8];
+  // Of the instruction that is watched: its sources that are where it writes.
+  alignas(64) uint8_t kept_rows[WatchedNumbers::most_sources][lanes_per_warp * 8];
   uint64_t sector_marks[marked_sectors / 64 + 1] = {}; // for counting; all zero between two accesses
   uint64_t clock_reads = 0;
   std::vector<DeviceLaunch> device_launches;

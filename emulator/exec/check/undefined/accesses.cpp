@@ -45,6 +45,25 @@ void find_addresses(Warp &w, const Instruction *i) {
   }
 }
 
+// Whether that is so of a few lanes together: what lies between those of others, as the padding of a row
+// does, is not accessed. After find_addresses().
+bool lanes_touch_undefined(const Shadow &shadow, uint64_t bytes) {
+  constexpr uint64_t most_bytes_between = 4096;
+  for (uint32_t first = 0; first < lanes_per_warp; first += lanes_of_piece) {
+    uint32_t lanes = shadow.lanes & ((uint32_t{1} << lanes_of_piece) - 1) << first;
+    if (lanes == 0)
+      continue;
+    uint64_t least = UINT64_MAX, most = 0;
+    for (; lanes; lanes &= lanes - 1) {
+      least = std::min(least, shadow.addresses[first_lane(lanes)]);
+      most = std::max(most, shadow.addresses[first_lane(lanes)]);
+    }
+    if (most - least > most_bytes_between || shadow.memory->may_be_undefined(least, most - least + bytes))
+      return true;
+  }
+  return false;
+}
+
 // Where in memory the bits of a lane are undefined.
 ShadowOrigin origin_at(const Warp &w, const Instruction *i, uint32_t l, uint32_t skipped) {
   const ShadowMemory &memory = *w.shadow->memory;
@@ -117,11 +136,14 @@ const Instruction *watch_load(Warp &w, const Instruction *i, const ShadowForm &f
   Shadow &shadow = *w.shadow;
   look_at_address(w, i, operands);
   const Instruction *next = execute_access(w, i, form);
-  const bool any = touches_undefined(shadow);
+  const uint32_t bytes = i->element_bytes;
+  bool any = touches_undefined(shadow);
+  if (any) {
+    find_addresses(w, i);
+    any = lanes_touch_undefined(shadow, uint64_t{bytes} * operands.result_count);
+  }
   if (!any && !any_dirty(w, operands.results, operands.result_count))
     return go_on(w, i, next);
-  find_addresses(w, i);
-  const uint32_t bytes = i->element_bytes;
   for (uint32_t r = 0; r < operands.result_count; ++r) {
     const ShadowOperand &result = operands.results[r];
     if (result.offset == no_offset)
@@ -149,13 +171,15 @@ const Instruction *watch_store(Warp &w, const Instruction *i, const ShadowForm &
   if (!any && !touches_undefined(shadow))
     return go_on(w, i, next);
   find_addresses(w, i);
+  const uint32_t bytes = i->element_bytes;
   if (!any) {
+    const uint64_t all = uint64_t{bytes} * operands.source_count;
+    if (!lanes_touch_undefined(shadow, all))
+      return go_on(w, i, next);
     for (uint32_t rest = shadow.lanes; rest; rest &= rest - 1)
-      shadow.memory->written(shadow.addresses[first_lane(rest)],
-                             uint64_t{i->element_bytes} * operands.source_count);
+      shadow.memory->written(shadow.addresses[first_lane(rest)], all);
     return next;
   }
-  const uint32_t bytes = i->element_bytes;
   for (uint32_t s = 0; s < operands.source_count; ++s) {
     Row row;
     take_shadow(w, operands.sources[s], row);

@@ -90,8 +90,12 @@ void BlockShadow::access(Warp &w, const Instruction *i, const Reach &reach, uint
                          const uint64_t *addresses, uint32_t bytes, AccessKind kind) {
   Shadow &shadow = *w.shadow;
   if (!follows_access(w, i)) { // nothing else will tell what it wrote
-    for (uint32_t lanes = kind != AccessKind::load ? reach.active : 0; lanes; lanes &= lanes - 1)
-      memory_.written(addresses[first_lane(lanes)], bytes);
+    if (kind == AccessKind::load)
+      return;
+    uint64_t places[lanes_per_warp];
+    lane_addresses(reach, lowest, addresses, bytes, places);
+    for (uint32_t lanes = reach.active; lanes; lanes &= lanes - 1)
+      memory_.written(places[first_lane(lanes)], bytes);
     return;
   }
   shadow.is_noted = true;
@@ -99,7 +103,7 @@ void BlockShadow::access(Warp &w, const Instruction *i, const Reach &reach, uint
   shadow.lowest = lowest;
   // Lanes that are far apart are looked at one by one.
   shadow.span = reach.pattern == Pattern::far_apart ? UINT64_MAX : reach.span;
-  std::memcpy(shadow.addresses, addresses, sizeof shadow.addresses);
+  lane_addresses(reach, lowest, addresses, bytes, shadow.addresses);
 }
 
 } // namespace emulator

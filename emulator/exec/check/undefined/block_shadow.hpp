@@ -13,7 +13,7 @@ public:
   // What nobody touches of them takes no memory.
   BlockShadow(std::vector<Warp> &warps, const Launch &launch);
   void start();
-  // Memory is about to be accessed: `addresses` of the lanes, of which `lowest` is the lowest.
+  // Memory is about to be accessed, from `lowest` on. addresses: of lanes that are far apart, or any number.
   void access(Warp &warp, const Instruction *i, const Reach &reach, uint64_t lowest,
               const uint64_t *addresses, uint32_t bytes, AccessKind kind);
 

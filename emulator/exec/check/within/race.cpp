@@ -19,6 +19,8 @@ void SharedRaces::prepare(const Launch &launch, uint64_t base, uint64_t bytes, C
   }
   pieces_.assign((bytes + (uint64_t{1} << piece_bits_) - 1) >> piece_bits_, Piece{});
   written_in_.assign(pieces_.size(), 0);
+  was_read_.prepare(bytes);
+  was_written_.prepare(bytes);
 }
 
 inline void SharedRaces::read(Piece &piece, const Access &now) {
@@ -135,8 +137,120 @@ void SharedRaces::forget_arrivals(uint64_t mbarrier) {
     pieces_[p].strong_write.at.phase = 0;
 }
 
+void SharedRaces::begin_phase() {
+  if (stretches_phase_ == clocks_->phase())
+    return;
+  stretches_phase_ = clocks_->phase();
+  noted_.clear();
+  noted_offsets_.clear();
+  was_read_.clear();
+  was_written_.clear();
+}
+
+bool SharedRaces::is_alone(Warp &w, const Instruction *i, const Reach &reach, uint64_t lowest, uint32_t bytes,
+                           AccessKind kind) {
+  const uint64_t offset = lowest - base_;
+  if (reach.pattern == Pattern::far_apart || offset >= bytes_ || reach.span > bytes_ - offset ||
+      !copied_.empty())
+    return false;
+  begin_phase();
+  if (was_written_.any(offset, reach.span))
+    return false;
+  if (kind == AccessKind::load) {
+    note_read(w, i, reach, lowest, bytes);
+    was_read_.add(offset, reach.span);
+    return true;
+  }
+  if (reach.pattern != Pattern::contiguous || was_read_.any(offset, reach.span))
+    return false;
+  write(w, i, reach, offset, bytes);
+  was_written_.add(offset, reach.span);
+  return true;
+}
+
+void SharedRaces::write(const Warp &w, const Instruction *i, const Reach &reach, uint64_t offset,
+                        uint32_t bytes) {
+  Access now;
+  now.instruction = static_cast<uint32_t>(i - w.program->code.data());
+  now.at.phase = clocks_->phase();
+  const uint32_t *clock = clocks_->of_warp(w.index);
+  Piece *piece = pieces_.data() + (offset >> piece_bits_);
+  for (uint32_t lane = 0; lane < reach.lanes; ++lane) {
+    now.at.thread = w.index * lanes_per_warp + lane;
+    now.at.clock = clock[lane];
+    for (uint32_t p = 0; p < bytes >> piece_bits_; ++p)
+      (piece++)->write = now;
+  }
+}
+
+void SharedRaces::note_read(Warp &w, const Instruction *i, const Reach &reach, uint64_t lowest,
+                            uint32_t bytes) {
+  if (noted_.size() == most_noted)
+    look_at_noted();
+  NotedRead &read = noted_.emplace_back();
+  read.warp = &w;
+  read.instruction = i;
+  read.lowest = lowest;
+  read.bytes = bytes;
+  read.active = reach.active;
+  read.pattern = reach.pattern;
+  if (reach.pattern == Pattern::scattered) {
+    read.offsets = static_cast<uint32_t>(noted_offsets_.size());
+    std::copy_n(reach.offset, lanes_per_warp, noted_offsets_.emplace_back().begin());
+  } else {
+    for (uint32_t p = 0; p < read.pieces.size(); ++p)
+      read.pieces[p] = reach.offset[p * lanes_of_piece];
+  }
+}
+
+void SharedRaces::look_at_noted() {
+  for (const NotedRead &read : noted_) {
+    if (stretches_phase_ != clocks_->phase())
+      break; // all is ordered before what comes
+    uint64_t addresses[lanes_per_warp];
+    const uint32_t step = read.pattern == Pattern::pieces_contiguous ? read.bytes : 0;
+    for (uint32_t l = 0; l < lanes_per_warp; ++l)
+      switch (read.pattern) {
+      case Pattern::uniform:
+        addresses[l] = read.lowest;
+        break;
+      case Pattern::contiguous:
+        addresses[l] = read.lowest + uint64_t{l} * read.bytes;
+        break;
+      case Pattern::scattered:
+        addresses[l] = read.lowest + noted_offsets_[read.offsets][l];
+        break;
+      default:
+        addresses[l] = read.lowest + read.pieces[l / lanes_of_piece] + uint64_t{l % lanes_of_piece} * step;
+      }
+    look(*read.warp, read.instruction, read.active, addresses, read.bytes, AccessKind::load, false);
+  }
+  noted_.clear();
+  noted_offsets_.clear();
+}
+
 void SharedRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,
                          uint32_t bytes, AccessKind kind, bool strong) {
+  if (copied_.empty()) {
+    begin_phase();
+    const bool reads = kind == AccessKind::load;
+    bool meets_noted = false;
+    for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+      const uint64_t offset = addresses[first_lane(rest)] - base_;
+      if (offset >= bytes_)
+        continue;
+      const uint64_t inside = std::min<uint64_t>(bytes, bytes_ - offset);
+      meets_noted |= !noted_.empty() && was_read_.any(offset, inside);
+      (reads ? was_read_ : was_written_).add(offset, inside);
+    }
+    if (meets_noted)
+      look_at_noted();
+  }
+  look(w, i, lanes, addresses, bytes, kind, strong);
+}
+
+void SharedRaces::look(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,
+                       uint32_t bytes, AccessKind kind, bool strong) {
   ++execution_;
   Access now;
   now.instruction = static_cast<uint32_t>(i - w.program->code.data());
@@ -144,8 +258,7 @@ void SharedRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
   const uint32_t *clock = clocks_->of_warp(w.index);
   const uint32_t phase = now.at.phase = clocks_->phase();
   const bool meets_copies = !copied_.empty();
-  const bool reads_one_piece =
-      kind == AccessKind::load && bytes <= uint32_t{1} << piece_bits_ && !meets_copies;
+  const bool one_piece = bytes <= uint32_t{1} << piece_bits_ && !meets_copies;
   uint64_t last = UINT64_MAX; // where lanes before this one read, whom nothing has written in this phase
   uint32_t readers = 0;
   for (; lanes; lanes &= lanes - 1) {
@@ -158,12 +271,18 @@ void SharedRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
       continue;
     now.at.thread = w.index * lanes_per_warp + lane;
     now.at.clock = clock[lane];
-    if (reads_one_piece) {
+    if (one_piece) {
       Piece &piece = pieces_[offset >> piece_bits_];
-      if (piece.write.at.phase != phase && piece.strong_write.at.phase != phase) {
+      const bool is_written = piece.write.at.phase == phase || piece.strong_write.at.phase == phase;
+      if (kind == AccessKind::load && !is_written) {
         readers = offset == last ? readers + 1 : 1;
         last = offset;
         read(piece, now);
+        continue;
+      }
+      if (kind == AccessKind::store && !is_written && !strong && piece.read[0].at.phase != phase) {
+        piece.write = now;
+        written_in_[offset >> piece_bits_] = execution_;
         continue;
       }
     }

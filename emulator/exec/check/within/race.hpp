@@ -2,6 +2,8 @@
 // last, beside what happens before what (clocks.hpp).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <vector>
 
 #include "exec/check/findings.hpp"
@@ -19,6 +21,17 @@ public:
     copies.start();
     copied_.assign(copied_.size(), {});
     told_ = 0;
+  }
+
+  // Whether that is all there is to a weak access of a warp: no other of this phase is near, or it reads as
+  // all of them do. Where it is not, access() looks at it.
+  bool is_alone(Warp &warp, const Instruction *i, const Reach &reach, uint64_t lowest, uint32_t bytes,
+                AccessKind kind);
+  // Before anything changes what happens before what inside a phase: reads that were only noted are looked
+  // at.
+  void settle() {
+    if (!noted_.empty())
+      look_at_noted();
   }
 
   // Of each of `lanes`, an access of `bytes` at its address. Some may be elsewhere.
@@ -68,6 +81,55 @@ private:
   void note_writer(FoundExample &to, uint64_t piece) const;
   bool wrote_the_same(const Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, uint64_t piece,
                       const Piece &before) const;
+
+  void look(Warp &warp, const Instruction *i, uint32_t lanes, const uint64_t *addresses, uint32_t bytes,
+            AccessKind kind, bool strong);
+
+  // Stretches of shared memory that something was done with in this phase.
+  static constexpr uint32_t stretch_bits = 6;
+  class Stretches {
+  public:
+    void prepare(uint64_t bytes) { bits_.assign((bytes >> (stretch_bits + 6)) + 1, 0); }
+    void clear() { std::fill(bits_.begin(), bits_.end(), 0); }
+    bool any(uint64_t offset, uint64_t bytes) const {
+      uint64_t found = 0;
+      for_each_word(offset, bytes, [&](size_t word, uint64_t bits) { found |= bits_[word] & bits; });
+      return found != 0;
+    }
+    void add(uint64_t offset, uint64_t bytes) {
+      for_each_word(offset, bytes, [&](size_t word, uint64_t bits) { bits_[word] |= bits; });
+    }
+
+  private:
+    template <typename Do> static void for_each_word(uint64_t offset, uint64_t bytes, Do what) {
+      const uint64_t first = offset >> stretch_bits, last = (offset + bytes - 1) >> stretch_bits;
+      for (uint64_t word = first / 64; word <= last / 64; ++word)
+        what(word, (word == first / 64 ? ~uint64_t{0} << first % 64 : ~uint64_t{0}) &
+                       (word == last / 64 ? ~uint64_t{0} >> (63 - last % 64) : ~uint64_t{0}));
+    }
+    std::vector<uint64_t> bits_;
+  };
+  // A read of a warp that is not looked at before something else comes near it in its phase: most never are.
+  struct NotedRead {
+    Warp *warp;
+    const Instruction *instruction;
+    uint64_t lowest;
+    uint32_t bytes, active;
+    Pattern pattern;
+    std::array<uint32_t, lanes_per_warp / lanes_of_piece> pieces; // offsets of regular lanes
+    uint32_t offsets;                                             // of others, in noted_offsets_
+  };
+  void begin_phase();
+  void note_read(Warp &warp, const Instruction *i, const Reach &reach, uint64_t lowest, uint32_t bytes);
+  void look_at_noted();
+  // A store of lanes side by side, where nothing else was done in this phase.
+  void write(const Warp &warp, const Instruction *i, const Reach &reach, uint64_t offset, uint32_t bytes);
+
+  static constexpr size_t most_noted = 1024;
+  std::vector<NotedRead> noted_;
+  std::vector<std::array<uint32_t, lanes_per_warp>> noted_offsets_;
+  Stretches was_read_, was_written_;
+  uint32_t stretches_phase_ = 0; // that these and `noted_` are of
 
   Clocks *clocks_ = nullptr;
   uint64_t base_ = 0, bytes_ = 0, block_ = 0;
