@@ -40,7 +40,7 @@ TREES = {
     ),
     "emulator/driver": Tree(
         layers=(
-            "core", "device", "entry", "stream", "memory", "copy", "array", "image", "module", "launch",
+            "core", "device", "entry", "stream", "memory", "races", "copy", "array", "image", "module", "launch",
             "graph", "executable", "capture", "process",
         ),
         data=("generated", "core/api.hpp", "exec/interface", "exec/module"),

@@ -78,17 +78,22 @@ def _finding(item: MemoryFinding, checked: int) -> Iterator[str]:
     launches = "" if item.launches == 1 else f" in {item.launches:,} launches"
     launch = f", first in launch {item.first_launch:,} of {checked:,}" if checked > 1 else ""
     yield f"{item.check}: {what}{times}{launches}"
-    yield f"  kernel  {shown(item.kernel)}{launch}" + (f", {memory_of(item)}" if item.space else "")
+    label = "call   " if item.is_with_host and not item.sides[-1].ptx_line else "kernel "
+    yield f"  {label} {shown(item.kernel)}{launch}" + (f", {memory_of(item)}" if item.space else "")
     names = (
         ("where",) if item.second is None else ("read", "used") if item.check == "init" else ("first", "then")
     )
     for name, side in zip(names, item.sides, strict=True):
-        of_kernel = f" in {shown(item.earlier_kernel)}" if name == "first" and item.earlier_kernel else ""
+        is_other = name == "first" and item.earlier_kernel and side.ptx_line
+        of_kernel = f" in {shown(item.earlier_kernel)}" if is_other else ""
         yield f"  {name:7} {_where(side)}{of_kernel}"
-        yield f"          {shown(' '.join(side.instruction.split()))}"
+        if _place(side) != side.instruction:
+            yield f"          {shown(' '.join(side.instruction.split()))}"
     if item.writer is not None:
-        yield f"  writer  {_where(item.writer)}"
-        yield f"          {shown(' '.join(item.writer.instruction.split()))}"
+        of_kernel = f" in {shown(item.writer_kernel)}" if item.writer_kernel and item.writer.ptx_line else ""
+        yield f"  writer  {_where(item.writer)}{of_kernel}"
+        if _place(item.writer) != item.writer.instruction:
+            yield f"          {shown(' '.join(item.writer.instruction.split()))}"
     if values := values_of(item):
         yield f"  {'values' if item.result else 'value ':7} {shown(values)}"
 
@@ -111,8 +116,9 @@ def words_of(item: MemoryFinding) -> str:
     if item.asynchronous:
         return WORDS_OF_COPIES.get(item.kind, words)
     if item.is_between_launches:
-        return words.replace("another thread", "another launch").replace(
-            "without a barrier between them", "of different launches, which nothing orders"
+        other, apart = ("other work", "streams") if item.is_with_host else ("another launch", "launches")
+        return words.replace("another thread", other).replace(
+            "without a barrier between them", f"of different {apart}, which nothing orders"
         )
     if item.is_between_blocks:
         return words.replace("without a barrier between them", "of different blocks, which nothing orders")
@@ -142,6 +148,8 @@ def _variable(name: str) -> str:
 
 
 def _place(side: FindingSide) -> str:
+    if not side.ptx_line and not side.block:
+        return shown(side.instruction)  # a call of the host
     if not side.ptx_line:  # another tool told it, which has no PTX
         return f"{shown(side.file)}:{side.line}" if side.file else "a line that is not known"
     ptx = f"PTX line {side.ptx_line}"
@@ -149,6 +157,8 @@ def _place(side: FindingSide) -> str:
 
 
 def _where(side: FindingSide) -> str:
+    if not side.block:
+        return _place(side)
     return f"{_place(side)}, block ({_triple(side.block)}), thread ({_triple(side.thread)})"
 
 

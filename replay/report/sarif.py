@@ -40,7 +40,7 @@ def _finding(item: MemoryFinding) -> dict[str, Any]:
     values = f", {values_of(item)}" if values_of(item) else ""
     others = [(item.earlier_kernel or item.kernel, side) for side in item.sides[:-1]]
     if item.writer is not None:
-        others.append((item.kernel, item.writer))
+        others.append((item.writer_kernel or item.kernel, item.writer))
     return {
         "ruleId": f"{item.check}/{item.kind}",
         "level": "error" if item.is_fault else "note",
@@ -69,7 +69,9 @@ def _left_out(found: MemoryCheck) -> Iterator[dict[str, Any]]:
 
 
 def _location(kernel: str, side: FindingSide) -> dict[str, Any]:
-    text = f"PTX line {side.ptx_line}, block {side.block}, thread {side.thread}: {side.instruction}"
+    where = f"PTX line {side.ptx_line}" if side.ptx_line or side.block else "a call of the host"
+    where += f", block {side.block}, thread {side.thread}" if side.block else ""
+    text = f"{where}: {side.instruction}"
     place: dict[str, Any] = {
         "logicalLocations": [{"fullyQualifiedName": kernel, "kind": "function"}],
         "message": {"text": text},

@@ -36,8 +36,10 @@ class MemoryFinding:
     instruction. value, new_value: of a race, the first 8 bytes that were in memory when the second side came, and
     those that it writes, as numbers; "" where not known. writer: of a race whose first side reads, who wrote what
     it read, null where nobody in the launch did. earlier_kernel, earlier_launch: of a race between two launches,
-    the kernel of the first side and its launch, from 1; "" and 0 else. space: shared, local or global, "" where no
-    memory is touched. variable: that holds the address, "" for none; range: id of the memory in global memory that
+    the kernel of the first side and its launch, from 1; "" and 0 else. A copy or fill of the host is such a side, too:
+    its name is in place of the kernel's and is its instruction, earlier_launch is 0, and it has no line of PTX, block
+    or thread. writer_kernel: of such a race, the kernel or call of the writer. space: shared, local or global, "" where
+    no memory is touched. variable: that holds the address, "" for none; range: id of the memory in global memory that
     does, as `replay ls SNAP memory` has it, 0 where it is not known; allocation: where that began in the replay;
     offset: in it; bytes: that the second side touches, of init the first. first, second: an example; of init what
     read the bits, and what they decide; second is null for sync, numbers and a register that nothing has written.
@@ -67,6 +69,7 @@ class MemoryFinding:
     writer: FindingSide | None = None
     earlier_kernel: str = ""
     earlier_launch: int = 0
+    writer_kernel: str = ""
 
     @property
     def sides(self) -> list[FindingSide]:
@@ -82,8 +85,13 @@ class MemoryFinding:
 
     @property
     def is_between_launches(self) -> bool:
-        """Whether the first side is of another launch."""
-        return self.earlier_launch != 0
+        """Whether the first side is another launch, or one of the two a call of the host."""
+        return self.earlier_kernel != ""
+
+    @property
+    def is_with_host(self) -> bool:
+        """Whether one of the two sides is a copy or fill of the host."""
+        return self.is_between_launches and any(side.ptx_line == 0 for side in self.sides)
 
     @property
     def is_fault(self) -> bool:

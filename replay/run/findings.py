@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +92,19 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
     launches = [_named(json.loads(line)) for line in file.read_text(encoding="ascii").splitlines()]
     if unknown := next((item["schema"] for item in launches if item["schema"] != SCHEMA), None):
         raise EngineError(f"the CPU driver wrote {unknown}", next="use the one of this version")
-    launches = launches[: len(launches) // max(replays, 1)]
+    launches = list(_of_one_replay(launches, replays))
     findings: dict[tuple[Any, ...], dict[str, Any]] = {}
     left_out: dict[tuple[str, str, str], int] = {}
     kernels: dict[str, int] = {}
-    numbers = {item["launch"] + 1: place + 1 for place, item in enumerate(launches)}
+    checked = [item for item in launches if item["launch"] is not None]
+    numbers = {item["launch"] + 1: place + 1 for place, item in enumerate(checked)}
     seen: dict[tuple[Any, ...], int] = {}  # the launch in which each was found last
-    for number, launch in enumerate(launches):
+    number = 0
+    for launch in launches:
         kernel = launch["kernel"]
-        kernels[kernel] = kernels.get(kernel, 0) + 1
+        if launch["launch"] is not None:  # else a call of the host, after that launch
+            number += 1
+            kernels[kernel] = kernels.get(kernel, 0) + 1
         for item in launch["findings"]:
             sides = [_place(item[side]) for side in ("first", "second") if item[side]]
             key = (
@@ -119,7 +123,7 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
                     "kernel": kernel,
                     "launches": 0,
                     "count": 0,
-                    "first_launch": number + 1,
+                    "first_launch": max(number, 1),
                     "earlier_launch": numbers.get(item["earlier_launch"], item["earlier_launch"]),
                 },
             )
@@ -133,7 +137,7 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
     return MemoryCheck(
         "",
         [],
-        len(launches),
+        len(checked),
         kernels,
         sorted(found, key=lambda item: not item.is_fault),
         [
@@ -143,6 +147,16 @@ def read_findings(file: Path, replays: int = 1) -> MemoryCheck:
         ],
         [UncheckedKernel(kernel, check, why, count) for (kernel, check, why), count in left_out.items()],
     )
+
+
+def _of_one_replay(lines: list[dict[str, Any]], replays: int) -> Iterator[dict[str, Any]]:
+    """Lines of launches, and of calls of the host between them."""
+    left = sum(item["launch"] is not None for item in lines) // max(replays, 1)
+    for item in lines:
+        left -= item["launch"] is not None
+        if left < 0:
+            return
+        yield item
 
 
 def _named(launch: dict[str, Any]) -> dict[str, Any]:
@@ -155,4 +169,6 @@ def _named(launch: dict[str, Any]) -> dict[str, Any]:
 
 def _place(side: dict[str, Any]) -> tuple[Any, ...]:
     """What tells one place in the code from another: the line of the source, where it is known."""
+    if side["ptx_line"] == 0:  # a call of the host
+        return (side["instruction"], 0)
     return (side["file"], side["line"]) if side["file"] else (side["text"], side["ptx_line"])

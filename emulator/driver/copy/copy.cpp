@@ -6,6 +6,7 @@
 #include "exec/interface/global_shadow.hpp"
 #include "memory/allocations.hpp"
 #include "memory/virtual/virtual_memory.hpp"
+#include "races/work_races.hpp"
 #include "stream/recorder.hpp"
 
 #include <cstring>
@@ -49,6 +50,13 @@ void follow_rows(const CopySide &destination, const CopySide &source, const Copy
     for (uint64_t y = 0; y < shape.height; ++y)
       global_shadow().copy(number(row(source, y, z)), number(row(destination, y, z)), shape.width_bytes,
                            follow);
+}
+
+// What the copy touches of memory that kernels may touch, too.
+Rows touched_rows(const CopySide &side, const CopyShape &shape) {
+  if (side.storage || !allocations().find(side.base))
+    return {};
+  return rows_of(side.base, shape.width_bytes, shape.height, side.pitch_bytes, shape.depth, side.slice_bytes);
 }
 
 enum class Memory { device, pinned, pageable };
@@ -148,6 +156,8 @@ std::shared_ptr<Work> CopyOperation::work(SourceAccess access) const {
       tell("a copy reads or writes memory that was freed before the copy's turn came");
       return {CUDA_ERROR_ILLEGAL_ADDRESS, 0};
     }
+    find_call_races("a copy of the host", staged ? Rows{} : touched_rows(from, shape),
+                    touched_rows(to, shape));
     move_rows(to, from, shape);
     follow_rows(to, named, shape);
     append_copied({to.base, to.pitch_bytes, to.slice_bytes},

@@ -6,6 +6,7 @@
 #include "exec/interface/global_shadow.hpp"
 #include "memory/allocations.hpp"
 #include "memory/virtual/virtual_memory.hpp"
+#include "races/work_races.hpp"
 #include "stream/recorder.hpp"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ CUresult fill(const char *function, FillShape shape, CUstream handle, bool async
     auto stream = stream_of(*call.context, handle);
     if (shape.width == 0 || shape.height == 0)
       return;
-    auto operation = std::make_shared<FillOperation>(*stream->context, shape);
+    auto operation = std::make_shared<FillOperation>(*stream->context, shape, function);
     if (asynchronous) {
       submit(call.lock, stream, operation);
       return;
@@ -64,13 +65,16 @@ Works FillOperation::works() const {
   require_range(*where, shape.destination, bytes, true);
   bool host = allocations().find(shape.destination)->is_host();
   uint64_t cost = copy_ns(shape.width * shape.element_bytes * shape.height, host);
-  return one_work([shape = shape, bytes, cost]() -> Outcome {
+  return one_work([shape = shape, bytes, cost, call = call]() -> Outcome {
     if (!allocations().covers(shape.destination, bytes)) {
       tell("a memset writes memory that was freed before its turn came");
       return {CUDA_ERROR_ILLEGAL_ADDRESS, 0};
     }
     for (size_t y = 0; global_shadow().is_on() && y < shape.height; ++y)
       global_shadow().written(shape.destination + y * shape.pitch_bytes, shape.width * shape.element_bytes);
+    find_call_races(
+        call, {},
+        rows_of(shape.destination, shape.width * shape.element_bytes, shape.height, shape.pitch_bytes));
     if (shape.value == 0 && is_untouched(shape.destination, bytes))
       return {CUDA_SUCCESS, cost};
     if (shape.element_bytes == 1)

@@ -17,8 +17,10 @@ struct FillShape {
 struct FillOperation final : Operation {
   Context *where;
   FillShape shape;
+  const char *call; // what findings name it by
 
-  FillOperation(Context &context, const FillShape &filled) : where(&context), shape(filled) {}
+  FillOperation(Context &context, const FillShape &filled, const char *named = "a memset of a graph")
+      : where(&context), shape(filled), call(named) {}
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_MEMSET; }
   Context *context() const override { return where; }
   void check() const override { works(); }

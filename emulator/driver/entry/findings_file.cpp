@@ -46,6 +46,7 @@ std::string written(const Finding &found) {
          field("asynchronous", truth(found.asynchronous)) + field("value", quoted(found.value)) +
          field("new_value", quoted(found.new_value)) +
          field("writer", found.has_writer ? written(found.writer) : "null") +
+         field("writer_kernel", quoted(found.writer_kernel)) +
          field("earlier_kernel", quoted(found.earlier_kernel)) +
          field("earlier_launch", std::to_string(found.earlier_launch)) +
          field("count", std::to_string(found.count)) + field("operands", list) +
@@ -64,6 +65,8 @@ std::string values(const Finding &found) {
 }
 
 std::string place(const Side &side) {
+  if (side.ptx_line == 0)
+    return "a call of the host: " + side.instruction;
   std::string ptx = "PTX line " + std::to_string(side.ptx_line);
   return (side.file.empty() ? ptx : side.file + ":" + std::to_string(side.line) + " (" + ptx + ")") +
          (side.has_thread ? ", block (" + numbers(side.block) + "), thread (" + numbers(side.thread) + ")"
@@ -87,7 +90,8 @@ void tell_finding(const std::string &kernel, const Finding &found) {
     what +=
         "\n  the first in launch " + std::to_string(found.earlier_launch) + ", of " + found.earlier_kernel;
   if (found.has_writer)
-    what += "\n  writer " + place(found.writer);
+    what += "\n  writer " + place(found.writer) +
+            (found.writer_kernel.empty() ? "" : ", of " + found.writer_kernel);
   tell(what + (values(found).empty() ? "" : "\n  value  " + values(found)));
 }
 
@@ -109,7 +113,8 @@ void append_findings(const std::string &kernel, const LaunchResult &result, uint
   }
   std::string line = "{\"schema\":\"replay.emulator.findings/1\"," +
                      field("process", std::to_string(getpid())) +
-                     field("launch", std::to_string(launch_number)) + field("kernel", quoted(kernel)) +
+                     field("launch", launch_number == no_launch ? "null" : std::to_string(launch_number)) +
+                     field("kernel", quoted(kernel)) +
                      field("status", quoted(launch_status_names[static_cast<size_t>(result.status)])) +
                      field("message", quoted(result.message)) + "\"findings\":[";
   for (const Finding &found : result.findings)

@@ -9,10 +9,10 @@
 #include "entry/findings_file.hpp"
 #include "entry/print_buffer.hpp"
 #include "entry/touched_file.hpp"
-#include "launch_races.hpp"
 #include "module/function.hpp"
 #include "module/module.hpp"
 #include "occupancy.hpp"
+#include "races/work_races.hpp"
 #include "stream/recorder.hpp"
 
 #include <chrono>
@@ -152,11 +152,16 @@ Outcome KernelOperation::run(uint64_t number, std::function<bool()> prerequisite
   request.notes_each = request.record_touched || request.record_costs || request.checks & bit_of(Check::race);
   request.takes_notes = request.notes_each || request.checks & bit_of(Check::init);
   std::shared_ptr<MemoryMap> memory;
+  WatchedPages watched;
   {
     Lock lock(driver().mutex);
     request.stack_bytes = where->limits.at(CU_LIMIT_STACK_SIZE);
     memory = device_memory(*where);
-    request.record_touched |= may_race(*where);
+    if (may_race(*where)) {
+      watched = unordered_pages();
+      request.record_touched = true;
+      request.watched = &watched;
+    }
   }
   request.notes_each |= request.record_touched;
   request.takes_notes |= request.notes_each;
@@ -171,7 +176,7 @@ Outcome KernelOperation::run(uint64_t number, std::function<bool()> prerequisite
   uint64_t modelled_ns = kernel_ns(name, time, number);
   append_counters(name, request, result, number, time, modelled_ns);
   append_touched(name, result);
-  if (request.record_touched && request.checks & bit_of(Check::race))
+  if (request.watched)
     find_launch_races(name, number, result);
   append_findings(name, result, number);
   return {error_of(result.status), modelled_ns};

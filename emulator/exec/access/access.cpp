@@ -46,7 +46,7 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
                   bool write) {
   const Launch &launch = *w.launch;
   if (launch.request->record_touched)
-    note_touched(w, i, address, bytes, write);
+    note_touched(w, i, lane, address, bytes, write);
   if (write && w.shadow && !follows_access(w, i))
     w.shadow->memory->written(address, bytes);
   ptx::Space space = i->space;

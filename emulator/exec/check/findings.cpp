@@ -65,21 +65,17 @@ std::string variable_at(const Program &program, uint64_t &offset) {
 
 } // namespace
 
-std::vector<Side> sides_of(const Touched &touched, const Launch &launch) {
+void place_sites(TouchedSites &sites, const Launch &launch) {
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> first; // instruction of each line
   const std::vector<ptx::SourceLine> &source = launch.program->source;
   for (uint32_t k = 0; k < source.size(); ++k)
     first.try_emplace({source[k].text, source[k].ptx_line}, k);
-  std::vector<Side> sides;
-  for (const auto &one : touched) {
-    auto found = first.find({std::get<0>(one.first), std::get<1>(one.first)});
-    Side place;
-    if (found != first.end())
-      place = side(launch, found->second, 0, 0);
-    place.has_thread = false;
-    sides.push_back(std::move(place));
+  const Dim3 &grid = launch.request->grid, &block = launch.request->block;
+  for (auto &[key, site] : sites) {
+    site.side = side(launch, first.at({std::get<0>(key), std::get<1>(key)}), 0, 0);
+    site.grid = {grid.x, grid.y, grid.z};
+    site.block = {block.x, block.y, block.z};
   }
-  return sides;
 }
 
 void note(FoundPlaces &to, const FoundKey &key, const FoundExample &example) {

@@ -12,8 +12,8 @@ namespace emulator {
 
 // `found` with names and places.
 std::vector<Finding> named(const FoundPlaces &found, const Launch &launch);
-// Where in the code each of `touched` is; their threads are not known.
-std::vector<Side> sides_of(const Touched &touched, const Launch &launch);
+// Says where in the code each of the sites is.
+void place_sites(TouchedSites &sites, const Launch &launch);
 void add(FoundPlaces &to, const FoundPlaces &more);
 void note(FoundPlaces &to, const FoundKey &key, const FoundExample &example);
 

@@ -65,8 +65,9 @@ struct Finding {
   std::string value, new_value; // of a race: in memory when the second came, and what that writes; or empty
   bool has_writer = false;      // of a race whose first side reads: who wrote what it read is known
   Side writer;
-  std::string earlier_kernel;        // of a race between launches: the first side's kernel
-  uint64_t earlier_launch = 0;       // and its launch, from 1
+  std::string writer_kernel;         // where that was another launch, or a call of the host
+  std::string earlier_kernel;        // of a race between works of streams: the first side's kernel or call
+  uint64_t earlier_launch = 0;       // and its launch, from 1; 0: a call of the host
   std::vector<std::string> operands; // of an instruction that makes a number, in its order
   std::string result;                // likewise; empty elsewhere
 };

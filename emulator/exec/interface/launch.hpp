@@ -96,9 +96,10 @@ struct LaunchRequest {
   uint64_t stack_bytes = 0;       // of a thread, for recursion and alloca, if it is more than there is anyway
   bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE, facts in docs/cpu-driver.md
   bool record_touched = false;    // REPLAY_EMULATOR_TOUCHED
-  bool record_costs = false;      // of each access: REPLAY_EMULATOR_COUNTERS
-  uint32_t checks = 0;            // bit_of(Check): REPLAY_EMULATOR_CHECKS
-  bool takes_notes = false;       // something of each access that nothing is known of before
+  const WatchedPages *watched = nullptr; // with record_touched: who touched what first, too
+  bool record_costs = false;             // of each access: REPLAY_EMULATOR_COUNTERS
+  uint32_t checks = 0;                   // bit_of(Check): REPLAY_EMULATOR_CHECKS
+  bool takes_notes = false;              // something of each access that nothing is known of before
   // Receives what printf prints, one call a thread, with the bytes it takes in the device's buffer. Without
   // one it goes to stdout at once.
   std::function<void(std::string text, size_t buffer_bytes)> print;
@@ -133,10 +134,9 @@ struct LaunchResult {
   AccessCosts costs;                 // with LaunchRequest::record_costs
   std::vector<NamedAccess> accesses; // the dearest of them
   std::vector<uint32_t>
-      text_checks; // with record_touched: CRC-32 of each text of the module, which lines are of
-  std::vector<Side>
-      sides; // with record_touched and LaunchRequest::checks: of each key of `touched`, in order
-  std::vector<Finding> findings;    // with LaunchRequest::checks
+      text_checks;               // with record_touched: CRC-32 of each text of the module, which lines are of
+  TouchedSites sites;            // with LaunchRequest::watched: of each key of `touched` in global memory
+  std::vector<Finding> findings; // with LaunchRequest::checks
   std::vector<Unchecked> unchecked; // and what was not checked
 };
 

@@ -7,6 +7,10 @@
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "exec/interface/findings.hpp"
 
 namespace emulator {
 
@@ -21,5 +25,30 @@ using TouchedPages = std::unordered_map<uint64_t, std::array<uint64_t, touched_p
 // in local memory from that of the thread's own.
 using TouchedKey = std::tuple<uint32_t, uint32_t, bool, TouchedSpace>;
 using Touched = std::map<TouchedKey, TouchedPages>;
+
+// Lanes of a warp that were the first of the launch, at one line, to touch some byte of what each touches.
+struct Toucher {
+  uint64_t base = 0; // of the lowest of the lanes; the next one is `stride` further
+  uint64_t block = 0;
+  uint32_t warp = 0, lanes = 0, bytes = 0;
+  int32_t stride = 0;
+};
+
+// What memory held before the first accesses, and what these wrote, where that is known.
+struct TouchedValues {
+  std::array<uint8_t, touched_page_bytes> before, after;
+  std::array<uint64_t, touched_page_bytes / 64> is_after_known;
+};
+
+// Of one key, who touched its bytes first. Values are kept of the pages that the launch asks for.
+struct TouchedSite {
+  Side side; // without block and thread
+  std::array<uint32_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
+  std::vector<Toucher> touchers;
+  std::unordered_map<uint64_t, TouchedValues> values;
+};
+using TouchedSites = std::map<TouchedKey, TouchedSite>;
+// Pages whose values are kept: of those that read, and of those that write.
+using WatchedPages = std::array<std::unordered_set<uint64_t>, 2>;
 
 } // namespace emulator

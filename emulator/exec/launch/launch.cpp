@@ -53,6 +53,7 @@ struct Outcome {
   Fault fault{LaunchStatus::ok, ""};
   LaunchCounters counters;
   Touched touched;
+  TouchedSites sites;
   AccessCosts costs;
   FoundPlaces found;
   std::vector<DeviceLaunch> device_launches;
@@ -69,6 +70,7 @@ struct Outcome {
     std::lock_guard<std::mutex> hold(lock);
     emulator::add(counters, counters_of(worker));
     emulator::add(touched, worker.touched);
+    emulator::add(sites, worker.sites);
     emulator::add(costs, costs_of(worker));
     emulator::add(found, worker.found);
   }
@@ -236,7 +238,7 @@ LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
   Outcome outcome;
   const Program &program = *launch.program;
   bool in_order = program.orders_blocks || program.has_side_effects || program.uses_clock ||
-                  launch.request->cooperative || launch.request->prerequisite ||
+                  launch.request->cooperative || launch.request->prerequisite || launch.request->watched ||
                   looks_for_global_races(launch);
   Running running(launch, in_order);
   if (launch.request->checks & bit_of(Check::init) && blocks_per_cluster(*launch.request) > 1)
@@ -253,7 +255,8 @@ LaunchResult run_launch(Launch &launch, std::vector<DeviceLaunch> &launched) {
   if (launch.request->checks) {
     result.findings = named(outcome.found, launch);
     result.unchecked = unchecked(launch);
-    result.sides = sides_of(result.touched, launch);
+    result.sites = std::move(outcome.sites);
+    place_sites(result.sites, launch);
   }
   launched = std::move(outcome.device_launches);
   result.status = outcome.fault.status;

@@ -243,6 +243,7 @@ void PlacedInstance::run_launched(const std::vector<DeviceLaunch> &launched, con
       run_launched(next, request, memory, child);
       add(result.counters, child.counters);
       add(result.touched, child.touched);
+      add(result.sites, child.sites);
       add(result.costs, child.costs);
       result.findings.insert(result.findings.end(), child.findings.begin(), child.findings.end());
       result.unchecked.insert(result.unchecked.end(), child.unchecked.begin(), child.unchecked.end());

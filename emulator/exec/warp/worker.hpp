@@ -88,6 +88,7 @@ struct Worker {
   bool awaits_prerequisite = false; // the kernel that griddepcontrol.wait waits for has not run yet
   uint64_t next_cluster = 0; // to begin, where they begin in order; kernels may take some out of the launch
   Touched touched;           // where the launch asks for it
+  TouchedSites sites;        // likewise
   std::vector<NotedCost> costs; // likewise, beside the program's code
   NotedCost before;             // what had been counted when the access now under way began
   // What handles stood for when they were first used in this launch.

@@ -226,6 +226,7 @@ static void memory(Primary &primary, CUfunction kernel, CUstream stream) {
   }
   leaves.run(stream);
   CHECK(launch(kernel, 6, 100, stream, left, a, b, n));
+  CHECK(cuStreamSynchronize(stream));
   equal("memory of a graph", words(left, COUNT), std::vector<uint32_t>(COUNT, 19));
   CHECK(cuMemFree(left));
 }

@@ -19,7 +19,7 @@ count = 256
 x, y = (device.allocate(count * 4, stream=stream) for _ in range(2))
 stream.sync()
 for buffer in (x, y):
-    assert driver.cuMemsetD32(int(buffer.handle), 1, count)[0] == 0
+    assert driver.cuMemsetD32Async(int(buffer.handle), 1, count, stream.handle)[0] == 0
 
 builder = device.create_graph_builder().begin_building()
 launch(builder, config, add, x, np.int32(1))

@@ -85,10 +85,15 @@ RACES = {
 }
 
 
-def found_in(fresh: Fresh, folder: Path, body: str) -> list[dict[str, Any]]:
-    launches = checked(fresh, folder, f"{SETUP}{body}\nd.do('cuCtxSynchronize')\n")
-    assert {item["status"] for item in launches.values()} == {"ok"}
-    return [one for item in launches.values() for one in item["findings"] if one["earlier_launch"]]
+def found_in(fresh: Fresh, folder: Path, body: str, **settings: str) -> list[dict[str, Any]]:
+    works = checked(fresh, folder, f"{SETUP}{body}\nd.do('cuCtxSynchronize')\n", **settings)
+    assert {item["status"] for item in works.values()} <= {"ok"}
+    return [
+        {**one, "kernel": item["kernel"], "launch": item["launch"]}
+        for item in works.values()
+        for one in item["findings"]
+        if one["earlier_kernel"]
+    ]
 
 
 @pytest.mark.parametrize("name", ORDERED)
@@ -103,5 +108,110 @@ def test_what_nothing_orders_is_told(fresh: Fresh, tmp_path: Path, name: str) ->
     assert (found["space"], found["offset"]) == ("global", 0)
     assert (found["earlier_launch"], found["bytes"]) == (1, 256)
     assert found["earlier_kernel"].endswith("_fault")
-    assert found["first"]["block"] == found["first"]["thread"] == []
-    assert found["first"]["ptx_line"]
+    for side in (found["first"], found["second"]):
+        assert (side["block"], side["thread"]) == ([0, 0, 0], [0, 0, 0])
+        assert side["instruction"] in TEXT.split("\n")[side["ptx_line"] - 1]
+
+
+def test_the_place_of_a_race_is_where_both_touched_it(fresh: Fresh, tmp_path: Path) -> None:
+    """The memory of the second begins 100 bytes later: its first word is what thread 25 wrote."""
+    body = "launch('writes', a, data); launch('reads', b, data + 100)"
+    for threads in ("1", "5"):
+        (found,) = found_in(fresh, tmp_path, body, THREADS=threads)
+        assert (found["offset"], found["bytes"], found["value"], found["new_value"]) == (
+            100,
+            156,
+            "0x00000019",
+            "",
+        )
+        assert (found["first"]["block"], found["first"]["thread"]) == ([0, 0, 0], [25, 0, 0])
+        assert (found["second"]["block"], found["second"]["thread"]) == ([0, 0, 0], [0, 0, 0])
+
+
+def test_what_was_in_memory_and_what_is_written(fresh: Fresh, tmp_path: Path) -> None:
+    body = "launch('writes', a, data); launch('writes', b, data + 128)"
+    (found,) = found_in(fresh, tmp_path, body)
+    assert (found["offset"], found["value"], found["new_value"]) == (128, "0x00000020", "0x00000000")
+
+
+def test_who_wrote_what_the_first_side_read(fresh: Fresh, tmp_path: Path) -> None:
+    body = "launch('writes', a, data); launch('reads', a, data + 4); launch('writes', b, data)"
+    found = next(one for one in found_in(fresh, tmp_path, body) if one["kind"] == "write_after_read")
+    assert (found["offset"], found["earlier_kernel"]) == (4, "reads_fault")
+    assert (found["writer_kernel"], found["writer"]["thread"]) == ("writes_fault", [1, 0, 0])
+    assert found["writer"]["instruction"] == "st.global.u32 [%o], %t;"
+
+
+# Calls of the host beside launches of another stream, or in its own: what is found in each, of which kind, and which of
+# the two sides is the call.
+COPY, FILL = "a copy of the host", "cuMemsetD32Async"
+FILLS = "d.do('cuMemsetD32Async', {at}, 7, 32, {stream})"
+COPIES = "d.do('cuMemcpyDtoDAsync_v2', other, data + 64, 64, {stream})"
+CALLS = {
+    "a fill after it": ("launch('writes', a, data); " + FILLS.format(at="data", stream="{other}"),
+                        "write_after_write", ("writes_fault", FILL)),
+    "a fill before it": (FILLS.format(at="data", stream="{other}") + "; launch('reads', a, data)",
+                         "read_after_write", (FILL, "reads_fault")),
+    "a copy of what it writes": ("launch('writes', a, data); " + COPIES.format(stream="{other}"),
+                                 "read_after_write", ("writes_fault", COPY)),
+    "a copy before it writes": (COPIES.format(stream="{other}") + "; launch('writes', a, data)",
+                                "write_after_read", (COPY, "writes_fault")),
+    "a copy of the host that waits for its own stream": (
+        "launch('writes', a, data); d.do('cuMemcpyDtoH{call}', b'12345678', data, 8{at})",
+        "read_after_write", ("writes_fault", COPY)),
+    "two calls": (FILLS.format(at="data", stream="a") + "; " + COPIES.format(stream="{other}"),
+                  "read_after_write", (FILL, COPY)),
+    "a fill of rows": ("launch('writes', a, data); d.do('cuMemsetD2D8Async', data + 4, 16, 1, 4, 2, {other})",
+                       "write_after_write", ("writes_fault", "cuMemsetD2D8Async")),
+    "a fill after a read": ("launch('reads', a, data); " + FILLS.format(at="data", stream="{other}"),
+                            "write_after_read", ("reads_fault", FILL)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_of_the_host_is_a_side(fresh: Fresh, tmp_path: Path, name: str) -> None:
+    body, kind, sides = CALLS[name]
+    racing = body.format(other="b", call="_v2", at="")
+    (found,) = (one for one in found_in(fresh, tmp_path, racing) if one["kind"] == kind)
+    assert (found["earlier_kernel"], found["kernel"]) == sides
+    for side, of in zip((found["first"], found["second"]), sides, strict=True):
+        is_kernel = of.endswith("_fault")
+        assert bool(side["ptx_line"]) == bool(side["block"]) == bool(side["thread"]) == is_kernel
+        assert is_kernel or side["instruction"] == of
+    assert (found["earlier_launch"] == 1) == sides[0].endswith("_fault")
+    assert (found["launch"] is None) == (not sides[1].endswith("_fault"))
+    assert found["value"].startswith("0x")
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_of_the_host_in_the_same_stream_is_none(fresh: Fresh, tmp_path: Path, name: str) -> None:
+    body, _, _ = CALLS[name]
+    assert found_in(fresh, tmp_path, body.format(other="a", call="Async_v2", at=", a")) == []
+
+
+GRAPH = """
+from graph_api import Graphs
+g = Graphs(d)
+graph = g.create()
+first = g.kernel(graph, [], d.function(image, "writes_fault"), 2, 64, [data])
+{second}
+g.run(g.instantiate(graph), a)
+"""
+NODES = {
+    "two kernels": ("g.kernel(graph, {after}, d.function(image, 'reads_fault'), 2, 64, [data])", "read_after_write",
+                    "reads_fault"),
+    "a fill": ("g.fill(graph, {after}, data, 7, 16)", "write_after_write", "a memset of a graph"),
+    "a copy": ("g.copy(graph, {after}, other, data, 64)", "read_after_write", COPY),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_branches_of_a_graph_race(fresh: Fresh, tmp_path: Path, name: str) -> None:
+    second, kind, kernel = NODES[name]
+    bodies = [GRAPH.format(second=second.format(after=after)) for after in ("[]", "[first]")]
+    (found,) = found_in(fresh, tmp_path, bodies[0])
+    # Which branch is first is the driver's choice.
+    kinds = {kind, kind.replace("read_after_write", "write_after_read")}
+    assert found["kind"] in kinds
+    assert {found["earlier_kernel"], found["kernel"]} == {"writes_fault", kernel}
+    assert found_in(fresh, tmp_path, bodies[1]) == []

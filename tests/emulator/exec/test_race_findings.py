@@ -26,6 +26,17 @@ def test_writes_of_the_same_value_are_told_apart(fresh: Fresh, tmp_path: Path) -
         assert {item["kind"] for item in found["findings"]} == {"write_after_write"}
 
 
+def test_a_load_that_threads_of_a_block_share_is_none(fresh: Fresh, tmp_path: Path) -> None:
+    """Each lane loads the value, and one stores what it makes of it. Loaded by another line it is a race."""
+    shared = "  ld.global.u32 %r1, [%d];\n"
+    own = "  @%z ld.global.u32 %r1, [%d];\n  @!%z ld.global.u32 %r2, [%d];\n"
+    store = "  add.u32 %r1, %r1, 1;\n  @%z st.global.u32 [%d], %r1;"
+    text, _ = module([Pair("together", shared + store), Pair("apart", own + store)], GLOBAL.frame)
+    found = checked(fresh, tmp_path, script(["together_fault", "apart_fault"], text, block=32, values="data"))
+    assert found["together_fault"]["findings"] == []
+    assert {item["kind"] for item in found["apart_fault"]["findings"]} == {"write_after_read"}
+
+
 def test_a_finding_names_the_source(fresh: Fresh, tmp_path: Path) -> None:
     text, marks = module([NEIGHBOUR])
     located = text.replace(".address_size 64", '.address_size 64\n.file 1 "/home/somebody/tile.cu"', 1)

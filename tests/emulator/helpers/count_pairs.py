@@ -16,7 +16,10 @@ from race_suites import SUITES
 def counts() -> dict[str, int]:
     """Pairs of each check."""
     return {
-        "race": sum(len(suite.pairs) for suite in SUITES) + len(test_launch_races.RACES),
+        "race": sum(len(suite.pairs) for suite in SUITES)
+        + len(test_launch_races.RACES)
+        + len(test_launch_races.CALLS)
+        + len(test_launch_races.NODES),
         "init": len(test_init_checks.PAIRS) + len(test_init_global.CASES),
         "sync": len(test_sync_checks.PAIRS),
         "numbers": len(test_number_checks.PAIRS),

@@ -13,6 +13,7 @@ import copy_race_kernels
 import global_race_kernels
 import mbarrier_kernels
 import race_kernels
+import within_block_kernels
 from race_kernels import Pair, module
 
 if TYPE_CHECKING:
@@ -86,8 +87,16 @@ SUITES = [
         grid=global_race_kernels.GRID,
         values="data",
     ),
+    Suite(
+        "block",
+        "global",
+        within_block_kernels.PAIRS,
+        global_race_kernels.FRAME,
+        block=global_race_kernels.THREADS,
+        values="data",
+    ),
 ]
-SHARED, COPIES, GLOBAL = SUITES
+SHARED, COPIES, GLOBAL = SUITES[:3]
 
 
 def checked(fresh: Fresh, folder: Path, script: str, checks: str = "race", **settings: str) -> Launches:
@@ -95,7 +104,10 @@ def checked(fresh: Fresh, folder: Path, script: str, checks: str = "race", **set
     file = folder / "findings"
     file.unlink(missing_ok=True)
     fresh(script, CHECKS=checks, FINDINGS=str(file), **settings)
-    return {item["kernel"]: item for item in map(json.loads, file.read_text().splitlines())}
+    lines = (
+        file.read_text().splitlines() if file.exists() else []
+    )  # a call of the host has none where all is well
+    return {item["kernel"]: item for item in map(json.loads, lines)}
 
 
 def lines_of(item: dict[str, Any]) -> set[int]:

@@ -58,6 +58,27 @@ ret;
     launches="""for x in (0, -1, -1):
     do(driver.cuLaunchKernel(k, 2, 1, 1, 64, 1, 1, 0, 0, ((x,), (ctypes.c_float,)), 0))""",
 )
+# A kernel of one stream writes what the host copies and fills on another.
+STREAMS = PROGRAM.format(
+    text=""".visible .entry k(.param .u64 to)
+{
+.reg .b32 %r<4>; .reg .b64 %rd<4>;
+ld.param.u64 %rd1, [to]; mov.u32 %r1, %tid.x; mul.wide.u32 %rd2, %r1, 4; add.u64 %rd1, %rd1, %rd2;
+st.global.u32 [%rd1+64], %r1;
+ret;
+}
+""",
+    launches="""import sys
+at, other = (do(driver.cuMemAlloc(4096)) for _ in range(2))
+one, two = (do(driver.cuStreamCreate(1)) for _ in range(2))
+event = do(driver.cuEventCreate(2))
+do(driver.cuLaunchKernel(k, 1, 1, 1, 64, 1, 1, 0, one, ((int(at),), (ctypes.c_void_p,)), 0))
+if sys.argv[1:]:
+    do(driver.cuEventRecord(event, one))
+    do(driver.cuStreamWaitEvent(two, event, 0))
+do(driver.cuMemcpyDtoDAsync(other, at, 128, two))
+do(driver.cuMemsetD32Async(int(at) + 256, 7, 4, two))""",
+)
 # Each block counts in one word, without an atomic operation.
 COUNTS = PROGRAM.format(
     text=""".visible .entry k(.param .u64 to)
@@ -140,6 +161,26 @@ def test_a_barrier_in_half_a_warp_is_found_by_a_command(replay, tmp_path):
     assert {result["ruleId"] for result in run["results"]} == {"sync/divergent_barrier"}
     assert run["results"][0]["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] == "k"
     assert "nothing found" in replay("check-memory", "x.rsnap", "--checks", "race").stdout
+
+
+def test_a_snapshot_keeps_its_streams_and_what_orders_them(replay, tmp_path):
+    application = tmp_path / "streams.py"
+    application.write_text(STREAMS)
+    replay.capture("--all", application=[sys.executable, str(application)])
+    text = replay("check-memory", "x.rsnap", "--sarif", "x.sarif", status=ExitCode.GATE_FAILED).stdout
+    assert "2 faults found in 1 launch checked" in text
+    assert (
+        "race: a read of what other work wrote, of different streams, which nothing orders\n  call    a copy"
+        in text
+    )
+    assert "  first   PTX line 8, block (0,0,0), thread (48,0,0) in k\n" in text
+    assert "  then    cuMemsetD32Async\n  value   0x00000030\n" in text
+    results = json.loads((replay.folder / "x.sarif").read_text())["runs"][0]["results"]
+    assert {result["ruleId"] for result in results} == {"race/read_after_write", "race/write_after_write"}
+    places = [result["locations"][0]["message"]["text"] for result in results]
+    assert places[1] == "a call of the host: cuMemsetD32Async"
+    replay.capture("--all", application=[sys.executable, str(application), "ordered"])
+    assert "nothing found" in replay("check-memory", "x.rsnap").stdout
 
 
 def test_the_launch_and_the_instruction_that_made_an_infinity(replay, tmp_path, started_workers):

@@ -1,6 +1,7 @@
 #include "exec/check/between/global_races.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_set>
 
 #include "exec/check/findings.hpp"
@@ -66,22 +67,24 @@ bool looks_for_global_races(const Launch &launch) {
 
 GlobalRaces::GlobalRaces(const Launch &launch)
     : launch_(launch), piece_bits_(smallest_access_bits(*launch.program, ptx::Space::global)),
-      is_guess_(find_guesses(*launch.program)) {}
+      is_guess_(find_guesses(*launch.program)) {
+  follows_block_ = launch.program->unfollowed.empty();
+}
 
 void GlobalRaces::prepare(OfBlock &block, Clocks &clocks) {
   block.order.prepare(launch_.threads_per_block, clocks);
   block.noted.assign(size_t{launch_.warps_per_block} * (launch_.program->sites + 1), 0);
 }
 
-GlobalRaces::Cell *GlobalRaces::cells(uint64_t page) {
-  CachedPage &cached = cache_[page % cached_pages];
-  if (cached.page != page) {
-    std::unique_ptr<Cell[]> &found = pages_[page];
-    if (!found)
-      found.reset(new Cell[(size_t{1} << page_bits) >> piece_bits_]());
-    cached = {page, found.get()};
+GlobalRaces::Page &GlobalRaces::page(uint64_t number) {
+  CachedPage &cached = cache_[number % cached_pages];
+  if (cached.number != number) {
+    Page &found = pages_[number];
+    if (!found.cells)
+      found.cells.reset(new Cell[(size_t{1} << page_bits) >> piece_bits_]());
+    cached = {number, &found};
   }
-  return cached.cells;
+  return *cached.page;
 }
 
 uint32_t GlobalRaces::note_access(const Warp &w, const Instruction *i, const Access &now, OfBlock &block) {
@@ -101,18 +104,39 @@ uint32_t GlobalRaces::note_access(const Warp &w, const Instruction *i, const Acc
   return noted * lanes_per_warp;
 }
 
-inline bool GlobalRaces::is_ordered(uint32_t before, const Access &now, uint32_t thread,
-                                    const BlockOrder &order) {
+inline bool GlobalRaces::is_ordered(uint32_t before, const Access &now, uint32_t thread, const Now &block) {
   const Access &then = at(before);
-  return then.block == now.block || order.knows(then.block, then.phase, then.clock,
-                                                then.warp * lanes_per_warp + before % lanes_per_warp, thread);
+  const uint32_t by = thread_of(before, then);
+  if (then.block == now.block)
+    return !follows_block_ || then.phase != now.phase || by == thread ||
+           block.clocks.knows(thread, {then.phase, then.clock, by});
+  return block.order.knows(then.block, then.phase, then.clock, by, thread);
 }
 
-inline bool GlobalRaces::is_race(uint32_t before, const Access &now, uint32_t thread,
-                                 const BlockOrder &order) {
+inline bool GlobalRaces::is_race(uint32_t before, const Access &now, uint32_t thread, const Now &block) {
   const Access &then = at(before);
-  bool see_each_other = then.strong && now.strong && !then.of_block && !now.of_block;
-  return !see_each_other && !is_ordered(before, now, thread, order);
+  const bool see_each_other =
+      then.strong && now.strong && (then.block == now.block || (!then.of_block && !now.of_block));
+  return !see_each_other && !is_ordered(before, now, thread, block);
+}
+
+void GlobalRaces::note_read(Page &page, size_t cell, uint32_t own, const Access &now, uint32_t thread,
+                            const Now &block) {
+  uint32_t &read = page.cells[cell].read;
+  // One that nothing orders before this one stays: it says more.
+  if (read == own)
+    return;
+  if (read == 0 || (at(read).strong && !now.strong) || is_ordered(read, now, thread, block)) {
+    read = own;
+    return;
+  }
+  if (at(read).block != now.block)
+    return;
+  if (!page.others)
+    page.others.reset(new uint32_t[(size_t{1} << page_bits) >> piece_bits_]());
+  uint32_t &other = page.others[cell];
+  if (other == 0 || is_ordered(other, now, thread, block))
+    other = own;
 }
 
 void GlobalRaces::report(Warp &w, FindingKind kind, uint32_t before, const Access &now, bool same_value,
@@ -120,15 +144,38 @@ void GlobalRaces::report(Warp &w, FindingKind kind, uint32_t before, const Acces
   const Access &then = at(before);
   example.block = now.block;
   example.first_block = then.block;
-  example.first_thread = then.warp * lanes_per_warp + before % lanes_per_warp;
+  example.first_thread = thread_of(before, then);
   example.space = "global";
   example.count = 1;
-  note(w.worker->found, {Check::race, kind, then.instruction, now.instruction, same_value, false}, example);
+  const bool one_warp = then.block == now.block && then.warp == now.warp;
+  note(w.worker->found, {Check::race, kind, then.instruction, now.instruction, same_value, one_warp},
+       example);
 }
 
-void GlobalRaces::look(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes,
-                       AccessKind kind, uint32_t id, const BlockOrder &order) {
+// Whether a lane stores what the last write has left, or is leaving: of the lanes `done` nothing is in memory
+// yet.
+bool GlobalRaces::stores_the_same(const Warp &w, const Instruction *i, uint32_t lane,
+                                  const uint64_t *addresses, uint32_t done, uint32_t before, uint32_t id,
+                                  uint64_t place) {
+  const uint32_t bytes = uint32_t{1} << piece_bits_, by = before % lanes_per_warp;
+  const uint64_t stored_bytes = uint64_t{i->element_bytes} * std::max<uint32_t>(i->extra_count, 1);
+  const bool is_under_way = before / lanes_per_warp == id / lanes_per_warp && (done >> by & 1) &&
+                            place - addresses[by] < stored_bytes;
+  if (!is_under_way)
+    return stores_what_is_there(w, i, lane, addresses[lane], place, bytes);
+  if (i->lane_bytes == 0 || place < addresses[lane] || place + bytes > addresses[lane] + stored_bytes ||
+      place + bytes > addresses[by] + stored_bytes)
+    return false;
+  uint8_t now[16], old[16];
+  stored(w, i, lane, static_cast<uint32_t>(place - addresses[lane]), bytes, now);
+  stored(w, i, by, static_cast<uint32_t>(place - addresses[by]), bytes, old);
+  return std::memcmp(now, old, bytes) == 0;
+}
+
+bool GlobalRaces::look(Warp &w, const Instruction *i, uint32_t lane, const uint64_t *addresses, uint32_t done,
+                       uint32_t bytes, AccessKind kind, uint32_t id, const Now &block) {
   const Access &now = at(id);
+  const uint64_t address = addresses[lane];
   const uint32_t thread = w.index * lanes_per_warp + lane, own = id + lane;
   bool told = false; // once for each access of a thread
   auto tell = [&](FindingKind what, uint32_t before, bool same, uint32_t writer = 0) {
@@ -143,30 +190,39 @@ void GlobalRaces::look(Warp &w, const Instruction *i, uint32_t lane, uint64_t ad
     if (writer != 0) {
       example.writer_instruction = at(writer).instruction;
       example.writer_block = at(writer).block;
-      example.writer_thread = at(writer).warp * lanes_per_warp + writer % lanes_per_warp;
+      example.writer_thread = thread_of(writer, at(writer));
     }
     report(w, what, before, now, same, example);
   };
   const uint64_t end = (address + bytes + (uint64_t{1} << piece_bits_) - 1) >> piece_bits_;
   for (uint64_t piece = address >> piece_bits_; piece < end; ++piece) {
     uint64_t place = piece << piece_bits_;
-    Cell &cell = cells(place >> page_bits)[(place & ((uint64_t{1} << page_bits) - 1)) >> piece_bits_];
-    if (cell.write != 0 && cell.write != own && is_race(cell.write, now, thread, order))
+    Page &in = page(place >> page_bits);
+    const size_t index = (place & ((uint64_t{1} << page_bits) - 1)) >> piece_bits_;
+    Cell &cell = in.cells[index];
+    if (cell.write != 0 && cell.write != own && is_race(cell.write, now, thread, block))
       tell(kind == AccessKind::load ? FindingKind::read_after_write : FindingKind::write_after_write,
            cell.write,
            kind == AccessKind::store && !at(cell.write).strong && !now.strong &&
-               stores_what_is_there(w, i, lane, address, place, uint32_t{1} << piece_bits_));
+               stores_the_same(w, i, lane, addresses, done, cell.write, id, place));
     if (kind == AccessKind::load) {
-      // One that nothing orders before this one stays: it says more.
-      if (cell.read == 0 || (at(cell.read).strong && !now.strong) ||
-          (cell.read != own && is_ordered(cell.read, now, thread, order)))
-        cell.read = own;
+      note_read(in, index, own, now, thread, block);
       continue;
     }
-    if (cell.read != 0 && cell.read != own && is_race(cell.read, now, thread, order))
-      tell(FindingKind::write_after_read, cell.read, false, cell.write);
+    uint32_t *other = in.others && in.others[index] ? &in.others[index] : nullptr;
+    // What several threads of a block load by one instruction, one of them may store: compilers let each
+    // thread load what it needs of a value that they share.
+    const bool is_shared_load = other && at(*other).block == now.block && at(*other).phase == now.phase &&
+                                at(*other).instruction == at(cell.read).instruction;
+    for (const uint32_t read : {cell.read, other ? *other : 0})
+      if (read != 0 && read != own && !(is_shared_load && at(read).block == now.block) &&
+          is_race(read, now, thread, block))
+        tell(FindingKind::write_after_read, read, false, cell.write);
     cell = {own, 0};
+    if (other)
+      *other = 0;
   }
+  return told;
 }
 
 Known &GlobalRaces::place(uint64_t address) {
@@ -211,8 +267,17 @@ void GlobalRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
   now.of_block = of_block;
   now.warp = w.index;
   uint32_t id = note_access(w, i, now, block);
-  for (uint32_t rest = id ? lanes : 0; rest; rest &= rest - 1)
-    look(w, i, first_lane(rest), addresses[first_lane(rest)], bytes, kind, id, block.order);
+  const Now here{clocks, block.order};
+  uint64_t last = UINT64_MAX; // where lanes before this one read, of which two are kept
+  uint32_t readers = 0;
+  for (uint32_t rest = id ? lanes : 0; rest; rest &= rest - 1) {
+    const uint32_t lane = first_lane(rest);
+    if (kind == AccessKind::load && addresses[lane] == last && readers >= 2)
+      continue;
+    const bool told = look(w, i, lane, addresses, lanes & ~rest, bytes, kind, id, here);
+    readers = addresses[lane] != last ? 1 : readers + 1;
+    last = told ? UINT64_MAX : addresses[lane];
+  }
   for (uint32_t rest = orders && kind != AccessKind::load ? lanes : 0; rest; rest &= rest - 1)
     block.order.write_strongly(first + first_lane(rest), place(addresses[first_lane(rest)]),
                                i->order & releases);

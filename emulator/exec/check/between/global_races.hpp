@@ -1,5 +1,5 @@
-// Finds accesses to global memory that nothing orders, of threads of different blocks of one launch: who
-// wrote each piece of it last, and one of those who have read it since.
+// Finds accesses to global memory that nothing orders, of threads of one launch: who wrote each piece of it
+// last, and one of those who have read it since; two where threads of one block read it.
 #pragma once
 
 #include <memory>
@@ -45,20 +45,38 @@ private:
   struct Cell {
     uint32_t write, read;
   };
+  struct Page {
+    std::unique_ptr<Cell[]> cells;
+    // Of each cell, another read by a thread of the same block as `read`; made when there is one.
+    std::unique_ptr<uint32_t[]> others;
+  };
 
   Access &at(uint32_t id) {
     return accesses_[id / lanes_per_warp >> chunk_bits]
                     [id / lanes_per_warp & ((uint32_t{1} << chunk_bits) - 1)];
   }
   uint32_t note_access(const Warp &warp, const Instruction *i, const Access &now, OfBlock &block);
-  Cell *cells(uint64_t page);
-  // Whether what has been is ordered before `now`, or is of its block.
-  bool is_ordered(uint32_t before, const Access &now, uint32_t thread, const BlockOrder &order);
-  bool is_race(uint32_t before, const Access &now, uint32_t thread, const BlockOrder &order);
-  void look(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes,
-            AccessKind kind, uint32_t id, const BlockOrder &order);
+  Page &page(uint64_t number);
+  static uint32_t thread_of(uint32_t id, const Access &access) {
+    return access.warp * lanes_per_warp + id % lanes_per_warp;
+  }
+  // What there is of the block that runs.
+  struct Now {
+    const Clocks &clocks;
+    const BlockOrder &order;
+  };
+  // Whether what has been is ordered before `now`.
+  bool is_ordered(uint32_t before, const Access &now, uint32_t thread, const Now &block);
+  bool is_race(uint32_t before, const Access &now, uint32_t thread, const Now &block);
+  void note_read(Page &page, size_t cell, uint32_t own, const Access &now, uint32_t thread, const Now &block);
+  bool stores_the_same(const Warp &warp, const Instruction *i, uint32_t lane, const uint64_t *addresses,
+                       uint32_t done, uint32_t before, uint32_t id, uint64_t place);
+  // Whether an access of a lane is told, after those of the lanes `done`.
+  bool look(Warp &warp, const Instruction *i, uint32_t lane, const uint64_t *addresses, uint32_t done,
+            uint32_t bytes, AccessKind kind, uint32_t id, const Now &block);
   void report(Warp &warp, FindingKind kind, uint32_t before, const Access &now, bool same_value,
               FoundExample example);
+  bool follows_block_ = true; // and what orders its threads
   Known &place(uint64_t address);
 
   static constexpr uint32_t chunk_bits = 14, page_bits = 12;
@@ -69,10 +87,10 @@ private:
   std::vector<bool> is_guess_; // of each instruction: a weak load that counts as strong
   uint32_t count_ = 1;
   std::vector<std::unique_ptr<Access[]>> accesses_;
-  std::unordered_map<uint64_t, std::unique_ptr<Cell[]>> pages_;
+  std::unordered_map<uint64_t, Page> pages_;
   struct CachedPage {
-    uint64_t page = UINT64_MAX;
-    Cell *cells = nullptr;
+    uint64_t number = UINT64_MAX;
+    Page *page = nullptr;
   };
   CachedPage cache_[cached_pages];
   std::unordered_map<uint64_t, Known> places_; // words that strong writes went to
