@@ -280,6 +280,7 @@ void write_hit(const char *trigger, uint64_t ordinal, const char *kernel, const 
   write_note(NOTE_TRIGGER, 0, call, "%s launch %lu of %s: %s", trigger, ordinal, kernel, words);
   signals_answered = (uint32_t)signals;
   answered = times_asked();
+  windows_are_kept();
   pause_after_hit();
   // After an error or a hang this process gets no further.
   if (atomic_fetch_add(&hits, 1) + 1 >= selection.when.max_snapshots || device_error_met() != 0 ||
@@ -315,7 +316,6 @@ void judge_window(const struct call *launch, uint64_t call, bool owns_gate, uint
     return;
   write_hit(trigger, ordinal, launch != NULL && launch->kernel != NULL ? launch->kernel->name : "a graph",
             words, call);
-  windows_are_kept();
   struct watched_row *row = launch != NULL ? row_of_launch((struct call *)(uintptr_t)launch) : NULL;
   if (row != NULL)
     row->armed = 0;

@@ -18,7 +18,7 @@ _SHARED = struct.Struct("<IQ")  # asked, recording_since_ns
 _OFFSET = 52
 _COUNTS = struct.Struct("<IIQQQQQQ")
 _COUNTS_OFFSET = 64
-_HAS_ENDED = 2
+HAS_ENDED = 2
 _MAGIC, _PID_OFFSET = b"RCAPCALL", 12
 _VARIABLE = b"REPLAY_CAPTURE_DIRECTORY="
 MAXIMUM_PROCESSES = 10_000
@@ -97,7 +97,7 @@ def ask(pid: int) -> list[int]:
                     continue
                 if int.from_bytes(header[_PID_OFFSET : _PID_OFFSET + 4], "little") == process:
                     counts = counts_of(path)
-                    if counts.state == _HAS_ENDED:
+                    if counts.state == HAS_ENDED:
                         ended = max(ended, counts.hits)
                         continue
                     count = int.from_bytes(header[_OFFSET : _OFFSET + 4], "little") + 1

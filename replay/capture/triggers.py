@@ -12,8 +12,7 @@ from replay.text import parse_size, parse_time
 
 _TIMES = "give for example 5ms, 30s or 10m"
 _BY_NAME = {trigger.name: trigger for trigger in TRIGGERS}
-_IN_STREAM = {"error", "assert", "nan", "hang"}  # found without waiting for each launch
-_BY_NEXT = {item.name for item in TRIGGERS if not item.ring}  # the next such launch is kept
+_IN_RING = {item.name for item in TRIGGERS if item.ring}  # others keep the next such launch
 _SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}
 
 
@@ -35,10 +34,10 @@ class Watching:
 
     @property
     def in_stream(self) -> bool:
-        """Whether a launch can be watched with no wait of the host. What has to outlive the process cannot."""
-        if not self.triggers.keys() & _IN_STREAM or self.triggers.keys() - _IN_STREAM - _BY_NEXT:
+        """Whether a launch can be watched with no wait of the host."""
+        if not self.triggers.keys() & _IN_RING:
             return False
-        return not (self.keeps_launch_itself and self.triggers.keys() & _BY_NEXT)
+        return not (self.keeps_launch_itself and self.triggers.keys() - _IN_RING)
 
     def environment(self) -> dict[str, str]:
         """The variables that tell the shim."""
@@ -84,7 +83,7 @@ def parse_watching(
     if ring is not None:
         launches, ring_bytes = _parse_ring(ring)
         given += f" --ring {_quoted(ring)}"
-    if any(_BY_NAME[name].ring for name in triggers):
+    if triggers.keys() & _IN_RING:
         launches = launches or 1
     if maximum_snapshots is not None and not 1 <= maximum_snapshots <= MAXIMUM_SNAPSHOTS:
         raise UsageError(f"expected a number from 1 to {MAXIMUM_SNAPSHOTS}", where="--max-snapshots")
@@ -100,7 +99,7 @@ def parse_watching(
         raise UsageError(
             "these triggers have each launch waited for, so nothing is copied beside it",
             where="--ring-bandwidth",
-            next="use it with --when error, assert, nan or hang=, alone or with slower=, time= and signal",
+            next="use it with --when error, assert, nan, hang= or crash, alone or with slower=, time= and signal",
         )
     return watching
 

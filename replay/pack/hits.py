@@ -24,6 +24,7 @@ _NOT_WATCHED = {
     "watched.shared": "that came while one of another thread was recorded",
     "watched.beyond_bandwidth": "that were more than --ring-bandwidth allows to copy",
     "watched.not_judged": "for NaN: the application ended before they were looked at",
+    "watched.not_begun": "that had been enqueued and had not begun when the application ended",
     "watched.rows": "of more kernels and geometries than are timed",
 }
 
@@ -113,7 +114,7 @@ def find_hits(path: Path, launcher: dict[str, Any]) -> Hits:
                 hits.found.append(Hit(kept, _text(record.payload, length), _seconds(raw, record.time_ns)))
         if is_open and not entered and len(last) > 1:
             last.pop()
-        kept = (*last,)[-ring:]
+        kept = _last_places(hits.watched) or (*last,)[-ring:]
         is_new = (
             bool(kept) and len(hits.found) < most and all(hit.windows[-1] != kept[-1] for hit in hits.found)
         )
@@ -128,6 +129,11 @@ def find_hits(path: Path, launcher: dict[str, Any]) -> Hits:
             words = f"crash: signal {-int(launcher['exit_status'])} ended the application"
             hits.found.append(Hit(kept, words, _seconds(raw, opened_ns)))
     return hits
+
+
+def _last_places(watched: dict[str, str]) -> tuple[int, ...]:
+    """Of the windows of the last launches, where some were written for a process that had ended."""
+    return tuple(filter(None, map(_count, watched.get("watched.last", "").split())))[:MAXIMUM_RING]
 
 
 def _count(text: str) -> int:

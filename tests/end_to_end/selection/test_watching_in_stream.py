@@ -99,7 +99,7 @@ def test_streams_that_wait_for_one_another_are_right_as_ever(replay):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--when", "crash", "--ring-bandwidth", "2G"], "have each launch waited for"),
+        (["--when", "slower=2x", "--ring", "1", "--ring-bandwidth", "2G"], "have each launch waited for"),
         (["--when", "error", "--ring-bandwidth", "0"], "is no size"),
         (["--ring-bandwidth", "2G"], "belong to --when"),
     ],

@@ -119,3 +119,12 @@ def test_with_nan_a_launch_beside_another_on_the_same_memory_is_waited_for(
     said, capture, told = watch("shared", when="nan")
     assert told == []
     assert without_wait(capture) == int(wrong(said, "flown")) - 1  # all others but the first
+
+
+def test_with_crash_launches_are_waited_for_where_nobody_keeps_the_memory(
+    watch: Callable[..., object],
+) -> None:
+    said, capture, _ = watch("error", when="crash")
+    assert without_wait(capture) == 0
+    windows = [note.split()[1] for note in capture.only.notes_of(NoteCode.WINDOW_OPEN)]
+    assert windows[: int(wrong(said))] == [str(n) for n in range(1, int(wrong(said)) + 1)]
