@@ -149,6 +149,18 @@ int main(int count, char **words) {
     say("flown");
     launch_several(1, 0x22);
     go_on();
+  } else if (!strcmp(way, "shared, ended")) { // by another stream that has the handle of one that has ended
+    launch_several(2, 0x11);
+    *next_stops = NOT_READY;
+    launch_several(1, 0x11);
+    say("flown");
+    end_stream(0x11);
+    launch_several(1, 0x11);
+    go_on();
+  } else if (!strcmp(way, "exit")) { // before anybody has looked at the last ones
+    launch_several(20, 0);
+    say("flown");
+    exit(0);
   } else if (!strcmp(way, "hang")) {
     fail(0, NOT_READY);
     sleep(2);
