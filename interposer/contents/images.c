@@ -19,6 +19,7 @@
 
 #include "base/handles.h"
 #include "base/selection.h"
+#include "contents/copy.h"
 #include "driver/real.h"
 #include "objects/objects.h"
 
@@ -61,6 +62,19 @@ static bool register_images(uint8_t *at) {
   return false;
 }
 
+// With --memory the images get what is left by half, so that there is some for larger and later tables.
+static bool choose_room(size_t table_bytes) {
+  enum { FEWEST_BYTES = 64 << 10, PAGE_BYTES = 4096 };
+  uint64_t limit = selection.when.memory, others = table_bytes + MARKER_BYTES;
+  room = selection.when.ring_room != 0 ? selection.when.ring_room : usual_room;
+  if (limit != 0 && have_room()) {
+    uint64_t taken = atomic_load(&rooms.taken), left = limit > taken ? (limit - taken) / 2 : 0;
+    uint64_t most = left > others ? (left - others) / PAGE_BYTES * PAGE_BYTES : 0;
+    room = room < most ? room : most;
+  }
+  return (limit == 0 || room >= FEWEST_BYTES) && take_room(others + room);
+}
+
 static bool make_images(size_t table_bytes) {
   size_t bytes = table_bytes + MARKER_BYTES + room;
   int descriptor = is_shared() ? shared_memory(bytes) : -1;
@@ -77,8 +91,10 @@ static bool make_images(size_t table_bytes) {
   }
   if (made)
     table = mapped;
-  else if (mapped != MAP_FAILED)
+  else if (mapped != MAP_FAILED) {
     munmap(mapped, bytes);
+    give_room(bytes);
+  }
   if (descriptor >= 0)
     close(descriptor);
   return made;
@@ -88,7 +104,10 @@ bool images_can_be_made(uint64_t context, size_t table_bytes) {
   if (memory != NULL || is_refused || context == 0)
     return memory != NULL && context == context_of_memory;
   KEEP_ERRNO;
-  room = selection.when.ring_room != 0 ? selection.when.ring_room : usual_room;
+  if (!may_be_used_again && !choose_room(table_bytes)) {
+    is_refused = true;
+    return false;
+  }
   is_refused = may_be_used_again ? !register_images(table + table_bytes) : !make_images(table_bytes);
   if (is_refused)
     return false;
@@ -171,11 +190,13 @@ void search_begins(const struct range *range) {
     return;
   HOLD(lock);
   struct handle_row *row = find_handle(&all_searched, range->base);
-  struct searched *item = row != NULL ? row->object : calloc(1, sizeof *item);
+  struct searched *item = row != NULL ? row->object : room_for(sizeof *item);
   if (item != NULL && (row != NULL || add_handle(&all_searched, range->base, item)))
     *item = (struct searched){.bytes = range->bytes, .serial = range->serial};
-  else if (row == NULL)
+  else if (row == NULL && item != NULL) {
+    give_room(sizeof *item);
     free(item);
+  }
 }
 
 static bool add_target(struct searched *item, const struct range *range) {

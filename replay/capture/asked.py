@@ -16,7 +16,7 @@ from replay.text import number
 
 _SHARED = struct.Struct("<IQ")  # asked, recording_since_ns
 _OFFSET = 52
-_COUNTS = struct.Struct("<IIQQQQQQ")
+_COUNTS = struct.Struct("<IIQQQQQQQQ")
 _COUNTS_OFFSET = 64
 HAS_ENDED = 2
 _MAGIC, _PID_OFFSET = b"RCAPCALL", 12
@@ -27,7 +27,8 @@ MAXIMUM_PROCESSES = 10_000
 @dataclass(frozen=True)
 class Counts:
     """What a process that is watched has counted so far (`struct watch_counts` of the shim). state: 0 none, 1 it
-    watches, 2 watching has ended. launches: that matched. image_bytes: copied for launches that were not waited for."""
+    watches, 2 watching has ended. launches: that matched. image_bytes: copied for launches that were not waited for.
+    memory_bytes: that watching takes. beyond_memory: how often --memory allowed no more."""
 
     state: int = 0
     hits: int = 0
@@ -37,6 +38,8 @@ class Counts:
     in_pauses: int = 0
     beyond_bandwidth: int = 0
     image_bytes: int = 0
+    memory_bytes: int = 0
+    beyond_memory: int = 0
 
 
 def counts_of(path: Path) -> Counts:

@@ -60,6 +60,9 @@ class Hits:
             for name, why in _NOT_WATCHED.items()
             if (count := _count(self.watched.get(name, "")))
         ]
+        refused = _count(self.watched.get("watched.beyond_memory", ""))
+        if refused:
+            said.append(f"something {number(refused, 'time')}, as --memory allowed no more of it")
         launch, _, needed = self.watched.get("watched.too_small", "").partition(" ")
         if _count(needed):
             said.append(f"launch {_count(launch)}, which needed {size(_count(needed))} in the ring (--ring)")

@@ -138,3 +138,15 @@ def test_with_crash_launches_are_waited_for_where_nobody_keeps_the_memory(
     assert without_wait(capture) == 0
     windows = [note.split()[1] for note in capture.only.notes_of(NoteCode.WINDOW_OPEN)]
     assert windows[: int(wrong(said))] == [str(n) for n in range(1, int(wrong(said)) + 1)]
+
+
+def test_watching_takes_no_more_memory_than_it_may_and_says_what_it_did_without(
+    watch: Callable[..., object],
+) -> None:
+    for limit in (1 << 20, 8 << 20, 24 << 20):  # the last has room to read contents, and for some copies
+        _, capture, told = watch("error", **ERRORS, ring_memory=limit)
+        found = capture.only.process
+        assert 0 < int(found["watched.memory_bytes"]) <= limit
+        assert (int(found["watched.beyond_memory"]) > 0) == (limit < 24 << 20)
+        assert bool(without_wait(capture)) == (limit == 24 << 20)
+    assert len(told) == 1
