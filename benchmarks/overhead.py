@@ -37,6 +37,8 @@ sys.path.append(str(Path(__file__).resolve().parent))  # which PYTHONSAFEPATH le
 
 from figures import Figure, finish  # noqa: E402
 
+from replay.capture.variables import VariableService  # noqa: E402
+
 HERE = Path(__file__).resolve().parent
 BATCHES = 21
 LISTED_BATCHES = 200
@@ -131,9 +133,10 @@ def measure(application: Path, setting: str, *, threads: int = 1, work: int = 0)
         words = ["vector_add", *map(str, (threads, batches, calls, copies, work, RANGES.get(setting, 0)))]
         if setting in RANGES:
             environment["NVTX_INJECTION64_PATH"] = str(interposer())
-        done = subprocess.run(
-            [str(application), *words], env=environment, check=True, capture_output=True, text=True
-        )
+        with VariableService(Path(directory)):  # as `replay capture` does
+            done = subprocess.run(
+                [str(application), *words], env=environment, check=True, capture_output=True, text=True
+            )
         return Times(*map(float, done.stdout.split()))
 
 

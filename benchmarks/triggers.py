@@ -40,8 +40,9 @@ SETTINGS = {
     "slower, error": EACH | {"WHEN": "slower=2000,error", "RING": "1", "RING_IN_STREAM": "1"},
     "nan": EACH | {"WHEN": "nan", "RING": "1", "RING_IN_STREAM": "1"},
     "hang": EACH | {"WHEN": "hang=30000000000", "RING": "1", "RING_IN_STREAM": "1"},
+    "crash": EACH | {"WHEN": "crash", "RING": "1", "RING_IN_STREAM": "1"},
     "nan, waited for": EACH | {"WHEN": "nan", "RING": "1"},
-    "crash": EACH | {"WHEN": "crash", "RING": "1"},
+    "crash, waited for": EACH | {"WHEN": "crash", "RING": "1"},
 }
 LAUNCHES_A_SECOND = 20_000
 WAYS = {"nan": "nan", "fault": "error", "slow": "slower=2x", "crash": "crash"}
@@ -166,6 +167,7 @@ def main() -> int:
         both = 1 - max(found["slower, error"], 0) * LAUNCHES_A_SECOND / 1e9
         figures.append(Figure("slower and error, rate kept at 20,000/s", both, 0.95, at_most=False))
         figures.append(Figure("error, us a launch, no contents", found["error"] / 1000, 2.5))
+        figures.append(Figure("crash, us a launch, no contents", found["crash"] / 1000, 3.0))
     if options.programs:
         share = 1 - sum(failures.values()) / options.programs
         figures.append(Figure(f"right launch, of {options.programs} programs", share, 0.99, at_most=False))

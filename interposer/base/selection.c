@@ -32,7 +32,8 @@ static struct watched read_watched(void) {
                          .every_ns = number_of(ENV_EVERY),
                          .in_stream = number_of(ENV_RING_IN_STREAM) == 1,
                          .ring_room = number_of(ENV_RING_BYTES),
-                         .ring_bandwidth = number_of(ENV_RING_BANDWIDTH)};
+                         .ring_bandwidth = number_of(ENV_RING_BANDWIDTH),
+                         .memory = number_of(ENV_RING_MEMORY)};
   for (const char *at = getenv(ENV_WHEN); at != NULL && *at != '\0';) {
     size_t length = strcspn(at, "=,");
     uint64_t value = at[length] == '=' ? strtoull(at + length + 1, NULL, 10) : 0;

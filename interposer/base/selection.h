@@ -12,6 +12,7 @@ struct watched {
   bool in_stream;          // before-images are copied in stream order, and the host does not wait
   uint64_t ring_room;      // bytes for them, 0: as usual
   uint64_t ring_bandwidth; // bytes of them in a second, 0: no limit
+  uint64_t memory;         // bytes that watching takes in the process at most, 0: no limit
   uint64_t slower;         // in thousandths of the median
   int signal;
 };

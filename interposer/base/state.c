@@ -1,5 +1,7 @@
 #include "base/state.h"
 
+#include "base/selection.h"
+
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -61,8 +63,27 @@ struct thread *register_thread(void) {
   return thread;
 }
 
+ZERO_IN_CHILD struct rooms rooms;
+
+bool take_room(uint64_t bytes) {
+  uint64_t limit = selection.when.memory, taken = atomic_load(&rooms.taken);
+  do {
+    if (limit != 0 && (bytes > limit || taken > limit - bytes)) {
+      atomic_fetch_add(&rooms.refused, 1);
+      return false;
+    }
+  } while (!atomic_compare_exchange_weak(&rooms.taken, &taken, taken + bytes));
+  return true;
+}
+
+void give_room(uint64_t bytes) { atomic_fetch_sub(&rooms.taken, bytes); }
+
+void *room_for(size_t bytes) {
+  return take_room(bytes) ? calloc(1, bytes) : NULL; // without memory there will be none for anything else
+}
+
 bool thread_has_scratch(struct thread *thread) {
-  if (thread->scratch == NULL)
+  if (thread->scratch == NULL && take_room(SCRATCH_BYTES))
     thread->scratch = malloc(SCRATCH_BYTES);
   return thread->scratch != NULL;
 }

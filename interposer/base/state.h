@@ -38,6 +38,15 @@ struct perturbation {
 };
 extern struct perturbation perturbation;
 
+// What capture takes of the memory of the process while it watches: with `--memory SIZE` never more than
+// that. False: so much is not left; it is counted, and who asked does without.
+extern struct rooms {
+  _Atomic uint64_t taken, refused;
+} rooms;
+bool take_room(uint64_t bytes);
+void give_room(uint64_t bytes);
+void *room_for(size_t bytes); // zeros, on the heap; NULL: no room, or no memory
+
 // ---- threads ------------------------------------------------------------------------------------
 
 enum { SCRATCH_BYTES = 128 * 1024 };

@@ -12,12 +12,25 @@ static ZERO_IN_CHILD struct handle_table table; // by the ranges' bases
 static ZERO_IN_CHILD size_t known,
     looked_at; // how many there are, and were when the last ones were forgotten
 
+static size_t chunks_of(uint64_t bytes) { return (size_t)((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES); }
+
+static size_t bytes_for(size_t chunks) {
+  const struct copied *item;
+  return sizeof *item + chunks * (sizeof *item->hashes + 2 * sizeof *item->may_reach + sizeof *item->blobs +
+                                  sizeof *item->since);
+}
+
+static void free_copied(struct copied *item) {
+  give_room(bytes_for(chunks_of(item->bytes)));
+  free(item);
+}
+
 static void forget_copied(struct copied *item) {
   for (uint64_t at = 0; at < item->bytes; at += CHUNK_BYTES)
     chunk_is_superseded(item->blobs[at / CHUNK_BYTES],
                         item->bytes - at < CHUNK_BYTES ? (size_t)(item->bytes - at) : CHUNK_BYTES,
                         item->since[at / CHUNK_BYTES]);
-  free(item);
+  free_copied(item);
 }
 
 // Of ranges that are gone.
@@ -47,11 +60,9 @@ struct copied *copied_of(const struct range *range) {
   struct copied *item = row != NULL ? row->object : NULL;
   if (item != NULL && item->serial == range->serial && item->bytes == range->bytes)
     return item;
-  size_t count = (size_t)((range->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+  size_t count = chunks_of(range->bytes);
   struct copied *made;
-  size_t chunk_bytes =
-      sizeof *made->hashes + 2 * sizeof *made->may_reach + sizeof *made->blobs + sizeof *made->since;
-  made = calloc(1, sizeof *made + count * chunk_bytes);
+  made = room_for(bytes_for(count));
   if (made == NULL)
     return NULL;
   *made =
@@ -68,7 +79,7 @@ struct copied *copied_of(const struct range *range) {
   if (known >= FEW_COPIES + 2 * looked_at)
     forget_some();
   if (!add_handle(&table, range->base, made)) {
-    free(made);
+    free_copied(made);
     return NULL;
   }
   known++;

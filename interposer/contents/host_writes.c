@@ -47,6 +47,7 @@ void device_may_write_host_memory(void) {
 static void drop(struct kept *item) {
   if (item->copy != NULL) {
     munmap(item->copy, item->range.bytes);
+    give_room(item->range.bytes);
     kept_bytes -= item->range.bytes;
   }
   size_t count = atomic_load(&kept_count) - 1;
@@ -85,7 +86,7 @@ static struct kept *begin_to_keep(const struct range *range, uint64_t call) {
   if (!HAS_ROOM(kept, count, kept_capacity))
     return NULL;
   void *copy = MAP_FAILED;
-  if (range->bytes <= kept_limit_bytes - kept_bytes)
+  if (range->bytes <= kept_limit_bytes - kept_bytes && take_room(range->bytes))
     copy =
         mmap(NULL, range->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (copy == MAP_FAILED)

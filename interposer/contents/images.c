@@ -7,50 +7,116 @@
 //   it an address on the device. What was copied there is the process's, also when the context is lost.
 // - cuStreamWriteValue32 writes a word when the stream comes to it, after a fence for the whole system: who
 //   sees the word sees the copies before it. An event could not be asked once the context is lost.
+// - Nothing is said of memory that is shared with another process. Linux pins shared memory that lies in no
+// file
+//   system (memfd), and refuses pages of files (since 6.5), so that is what `--when crash` takes; where the
+//   driver does not register it, launches are waited for.
 // - None of them is allowed in a stream that is captured, or beside a capture in the legacy stream: no image
 //   is made while any capture is under way.
 //
-// Not yet seen on a GPU (GT-COPIES-BEFORE-A-FAULT).
+// Not yet seen on a GPU (GT-COPIES-BEFORE-A-FAULT, GT-REGISTER-SHARED).
 #include "contents/images.h"
 
 #include "base/handles.h"
 #include "base/selection.h"
+#include "contents/copy.h"
 #include "driver/real.h"
+#include "objects/objects.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 64, MARKER_BYTES = MARKERS * sizeof(uint32_t) };
 static const uint64_t usual_room = (uint64_t)64 << 20;
 
-static ZERO_IN_CHILD uint8_t *memory; // the markers, then the images
+static ZERO_IN_CHILD uint8_t *table;         // then what `memory` is
+static ZERO_IN_CHILD uint8_t *memory;        // the markers, then the images; NULL: there is no context for it
+static ZERO_IN_CHILD bool may_be_used_again; // no stream writes there
 static ZERO_IN_CHILD uint64_t room, head, context_of_memory, markers_on_device;
 static ZERO_IN_CHILD bool is_refused;
 
-bool images_can_be_made(uint64_t context) {
+static bool is_shared(void) { return (selection.when.triggers & WHEN_CRASH) != 0; }
+
+// Real pages, never holes: where there are none left, that would be a SIGBUS at a later store. -1: no memory.
+static int shared_memory(size_t bytes) {
+  enum { CLOSE_ON_EXEC = 1 }; // MFD_CLOEXEC; older libraries have no memfd_create
+  int descriptor = (int)syscall(SYS_memfd_create, "replay", CLOSE_ON_EXEC);
+  if (descriptor >= 0 &&
+      (ftruncate(descriptor, (off_t)bytes) != 0 || fallocate(descriptor, 0, 0, (off_t)bytes) != 0)) {
+    close(descriptor);
+    return -1;
+  }
+  return descriptor;
+}
+
+static bool register_images(uint8_t *at) {
   enum { PORTABLE = 1, DEVICEMAP = 2 }; // CU_MEMHOSTREGISTER_...
+  memset(at, 0, MARKER_BYTES);
+  if (ASK("cuMemHostRegister_v2", word(at), MARKER_BYTES + room, PORTABLE | DEVICEMAP) != SUCCESS)
+    return false;
+  if (ASK("cuMemHostGetDevicePointer_v2", word(&markers_on_device), word(at), 0) == SUCCESS)
+    return true;
+  ASK("cuMemHostUnregister", word(at));
+  return false;
+}
+
+// With --memory the images get what is left by half, so that there is some for larger and later tables.
+static bool choose_room(size_t table_bytes) {
+  enum { FEWEST_BYTES = 64 << 10, PAGE_BYTES = 4096 };
+  uint64_t limit = selection.when.memory, others = table_bytes + MARKER_BYTES;
+  room = selection.when.ring_room != 0 ? selection.when.ring_room : usual_room;
+  if (limit != 0 && have_room()) {
+    uint64_t taken = atomic_load(&rooms.taken), left = limit > taken ? (limit - taken) / 2 : 0;
+    uint64_t most = left > others ? (left - others) / PAGE_BYTES * PAGE_BYTES : 0;
+    room = room < most ? room : most;
+  }
+  return (limit == 0 || room >= FEWEST_BYTES) && take_room(others + room);
+}
+
+static bool make_images(size_t table_bytes) {
+  size_t bytes = table_bytes + MARKER_BYTES + room;
+  int descriptor = is_shared() ? shared_memory(bytes) : -1;
+  if (is_shared() && descriptor < 0)
+    return false;
+  void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      descriptor >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, descriptor, 0);
+  uint8_t *images = (uint8_t *)mapped + table_bytes;
+  bool made = mapped != MAP_FAILED && madvise(mapped, bytes, MADV_DONTFORK) == 0 && register_images(images);
+  if (made && descriptor >= 0 && !launcher_keeps(descriptor)) {
+    made = false;
+    if (ASK("cuMemHostUnregister", word(images)) != SUCCESS)
+      mapped = MAP_FAILED; // the driver still has it
+  }
+  if (made)
+    table = mapped;
+  else if (mapped != MAP_FAILED) {
+    munmap(mapped, bytes);
+    give_room(bytes);
+  }
+  if (descriptor >= 0)
+    close(descriptor);
+  return made;
+}
+
+bool images_can_be_made(uint64_t context, size_t table_bytes) {
   if (memory != NULL || is_refused || context == 0)
     return memory != NULL && context == context_of_memory;
-  room = selection.when.ring_room != 0 ? selection.when.ring_room : usual_room;
-  size_t bytes = MARKER_BYTES + room;
-  void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  is_refused = mapped == MAP_FAILED;
+  KEEP_ERRNO;
+  if (!may_be_used_again && !choose_room(table_bytes)) {
+    is_refused = true;
+    return false;
+  }
+  is_refused = may_be_used_again ? !register_images(table + table_bytes) : !make_images(table_bytes);
   if (is_refused)
     return false;
-  madvise(mapped, bytes, MADV_DONTFORK);
-  is_refused = ASK("cuMemHostRegister_v2", word(mapped), bytes, PORTABLE | DEVICEMAP) != SUCCESS;
-  if (!is_refused &&
-      ASK("cuMemHostGetDevicePointer_v2", word(&markers_on_device), word(mapped), 0) != SUCCESS) {
-    ASK("cuMemHostUnregister", word(mapped));
-    is_refused = true;
-  }
-  if (is_refused) {
-    munmap(mapped, bytes);
-    return false;
-  }
-  memory = mapped;
+  memory = table + table_bytes;
   context_of_memory = context;
   return true;
 }
+
+void *table_of_images(void) { return table; }
 
 bool images_are_there(void) { return memory != NULL; }
 
@@ -58,8 +124,9 @@ void images_end(uint64_t context, bool are_written) {
   if (memory == NULL || (context != 0 && context != context_of_memory))
     return;
   // Where it stays registered the device may still write there.
-  if (!are_written && ASK("cuMemHostUnregister", word(memory)) == SUCCESS)
-    munmap(memory, MARKER_BYTES + room);
+  may_be_used_again = !are_written && ASK("cuMemHostUnregister", word(memory)) == SUCCESS;
+  if (may_be_used_again && !is_shared())
+    madvise(memory, MARKER_BYTES + room, MADV_DONTNEED);
   memory = NULL;
   head = 0;
 }
@@ -110,10 +177,10 @@ struct searched {
   struct target targets[MOST_TARGETS];
 };
 static MUTEX(lock);
-static ZERO_IN_CHILD struct handle_table table; // by the ranges' bases
+static ZERO_IN_CHILD struct handle_table all_searched; // by the ranges' bases
 
 static struct searched *searched_of(const struct range *range) {
-  struct handle_row *row = find_handle(&table, range->base);
+  struct handle_row *row = find_handle(&all_searched, range->base);
   struct searched *item = row != NULL ? row->object : NULL;
   return item != NULL && item->serial == range->serial && item->bytes == range->bytes ? item : NULL;
 }
@@ -122,12 +189,14 @@ void search_begins(const struct range *range) {
   if (!selection.when.in_stream)
     return;
   HOLD(lock);
-  struct handle_row *row = find_handle(&table, range->base);
-  struct searched *item = row != NULL ? row->object : calloc(1, sizeof *item);
-  if (item != NULL && (row != NULL || add_handle(&table, range->base, item)))
+  struct handle_row *row = find_handle(&all_searched, range->base);
+  struct searched *item = row != NULL ? row->object : room_for(sizeof *item);
+  if (item != NULL && (row != NULL || add_handle(&all_searched, range->base, item)))
     *item = (struct searched){.bytes = range->bytes, .serial = range->serial};
-  else if (row == NULL)
+  else if (row == NULL && item != NULL) {
+    give_room(sizeof *item);
     free(item);
+  }
 }
 
 static bool add_target(struct searched *item, const struct range *range) {

@@ -11,10 +11,13 @@ struct stream_name {
 
 enum { MARKERS = 2048 }; // words that streams write
 
-// Whether such copies can be made in the current context; it takes pinned memory when first asked. All of
-// this is for one thread at a time.
-bool images_can_be_made(uint64_t context);
+// Whether such copies can be made in the current context; it takes pinned memory when first asked. Before the
+// markers and the images lies a table of so many bytes, whole pages, for who makes them; it stays when the
+// images end. With `--when crash` whoever started the capture holds all of it, too. All of this is for one
+// thread at a time.
+bool images_can_be_made(uint64_t context, size_t table_bytes);
 bool images_are_there(void);
+void *table_of_images(void); // the newest; NULL: there was none
 // Before it ends; 0: whichever they are of. are_written: a stream may still come to a copy, so the memory
 // stays.
 void images_end(uint64_t context, bool are_written);

@@ -53,7 +53,7 @@ int read_piece(const struct range *range, uint64_t address, size_t bytes, uint8_
 }
 
 bool have_room(void) {
-  if (pieces[0].data == NULL) {
+  if (pieces[0].data == NULL && take_room(PIECES * PIECE_BYTES)) {
     void *mapped =
         mmap(NULL, PIECES * PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int n = 0; n < PIECES && mapped != MAP_FAILED; n++)

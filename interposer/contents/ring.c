@@ -60,6 +60,10 @@ void chunk_is_superseded(uint64_t blob, size_t bytes, uint32_t since) {
             places[class].count * sizeof *places[class].items);
     places[class].first = 0;
   }
+  enum { FIRST_PLACES = 16 }; // as has_room_for begins; later it doubles them
+  size_t more = places[class].capacity > 0 ? places[class].capacity : FIRST_PLACES;
+  if (places[class].count == places[class].capacity && !take_room(more * sizeof *places[class].items))
+    return; // it stays in use
   if (HAS_ROOM(places[class].items, places[class].count, places[class].capacity))
     places[class].items[places[class].count++] = (struct place){blob, since, atomic_load(&window_number)};
 }

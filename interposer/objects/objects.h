@@ -61,6 +61,9 @@ void ask_for_variables(void); // they become ranges of memory. The gate is close
 // Names of the variables of one part of an image, each with its NUL; NULL: not known. kernel: in place of
 // these what `element_types_of` says of it.
 char *variable_names(const struct attachment *part, const char *kernel, uint32_t *bytes);
+// Whoever started the capture holds this memory (of a descriptor), too, and still does when this process is
+// gone.
+bool launcher_keeps(int memory);
 // Of the numbers that the pointers in a kernel's parameters lead to: "OFFSET TYPE" each with its NUL, type 0
 // to 3 for f16, bf16, f32 and f64. NULL: not known.
 const char *element_types_of(struct kernel *kernel, uint32_t *bytes);

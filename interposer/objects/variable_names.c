@@ -1,4 +1,5 @@
-// Asks whoever started the capture for the names of the variables in an image, by a socket in its folder.
+// Asks whoever started the capture, by a socket in its folder: for the names of the variables in an image,
+// and to keep memory that it shares with this process (replay/capture/variables.py).
 #include "objects/objects.h"
 
 #include "driver/real.h"
@@ -99,4 +100,27 @@ char *variable_names(const struct attachment *part, const char *kernel, uint32_t
   if (descriptor >= 0)
     close(descriptor);
   return names;
+}
+
+bool launcher_keeps(int memory) {
+  const char *blobs = blobs_file_name();
+  struct question question = {
+      .magic = "RCAPRING", .version = QUESTION_VERSION, .data_bytes = (uint32_t)strlen(blobs)};
+  union {
+    struct cmsghdr header;
+    uint8_t bytes[CMSG_SPACE(sizeof memory)];
+  } control = {.header = {CMSG_LEN(sizeof memory), SOL_SOCKET, SCM_RIGHTS}};
+  memcpy(CMSG_DATA(&control.header), &memory, sizeof memory);
+  struct msghdr message = {.msg_iov = &(struct iovec){&question, sizeof question},
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof control};
+  struct answer answer;
+  int descriptor = connect_to_launcher();
+  bool kept = descriptor >= 0 && sendmsg(descriptor, &message, MSG_NOSIGNAL) == sizeof question &&
+              transfer(descriptor, (void *)(uintptr_t)blobs, question.data_bytes, true) &&
+              transfer(descriptor, &answer, sizeof answer, false) && answer.state == ANSWERED;
+  if (descriptor >= 0)
+    close(descriptor);
+  return kept;
 }

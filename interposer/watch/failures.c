@@ -62,6 +62,11 @@ static void name_what_is_missing(const struct flight *flight, const struct image
                "more than %lu allocations: pointers to them came into 0x%lx later", count, image->range.base);
 }
 
+static size_t chunk_bytes_at(const struct range *range, uint64_t chunk) {
+  uint64_t left = range->bytes - chunk * CHUNK_BYTES;
+  return left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES;
+}
+
 // end: of images that were reserved by then; what is room before it may be overwritten.
 static void write_image(const struct flight *flight, const struct image *image, enum moment moment,
                         uint64_t call, uint64_t end) {
@@ -88,6 +93,10 @@ static void write_image(const struct flight *flight, const struct image *image, 
       store_chunk(&piece, at, piece.bytes - at < CHUNK_BYTES ? piece.bytes - at : CHUNK_BYTES);
     writer.piece = &piece;
     finish_piece(&writer, offset + piece.bytes == range->bytes ? COPY_LAST : 0);
+    // No later copy refers to it: its place is free when the window falls out of the ring.
+    for (uint32_t n = 0; n < piece.entry_count; n++)
+      chunk_is_superseded(piece.entries[n].blob, chunk_bytes_at(range, piece.entries[n].chunk),
+                          atomic_load(&window_number));
   }
   if (selection.reach == REACH_REACHABLE && moment == MOMENT_BEFORE)
     name_what_is_missing(flight, image, call);
@@ -145,18 +154,19 @@ static void write_flight(uint32_t window, uint64_t number, void *state) {
                  : has_passed(flight) ? "a launch that was not waited for"
                                       : "the launch has not ended");
   }
-  if (told->is_the_one)
+  flight->is_told = true;
+  if (told->is_the_one && verdict->trigger != NULL)
     write_hit(verdict->trigger, flight->ordinal, flight->kernel->name, verdict->words, number);
 }
 
 bool tell_flight(struct flight *flight, const struct verdict *verdict) {
-  uint64_t kept = selection.when.ring > 1 ? selection.when.ring : 1;
-  uint64_t first = flight->number > kept ? flight->number - kept + 1 : 1, last = flight->number;
+  uint64_t first = flight->number > kept_flights() ? flight->number - kept_flights() + 1 : 1;
+  uint64_t last = flight->number;
   bool is_told = thread_has_scratch(current_thread());
   first = first < first_flight() ? first_flight() : first;
   for (uint64_t number = first; number <= last && is_told; number++) {
     struct told told = {flight_of(number), verdict, number == last, next_image()};
-    if (told.flight->number != number)
+    if (told.flight->number != number || (told.flight->is_told && !told.is_the_one))
       continue;
     // Of one that has not ended, what comes after it in its stream was never copied, and other streams left
     // its images alone.
@@ -167,13 +177,65 @@ bool tell_flight(struct flight *flight, const struct verdict *verdict) {
   return is_told;
 }
 
-static ZERO_IN_CHILD atomic_bool is_told; // that the device has failed
+// ---- the ring of --when crash -------------------------------------------------------------------
+
+static bool reaches(const struct flight *flight, uint64_t base, uint64_t bytes) {
+  for (unsigned n = 0; n < flight->images_count; n++) {
+    const struct range *range = &flight->images[n].range;
+    if (range->base < base + bytes && base < range->base + range->bytes)
+      return true;
+  }
+  return bytes == 0;
+}
+
+static struct flight *in_ring(uint64_t number, uint64_t base, uint64_t bytes) {
+  struct flight *flight = flight_of(number);
+  return flight->number == number && !flight->is_told && reaches(flight, base, bytes) ? flight : NULL;
+}
+
+static uint64_t first_in_ring(void) {
+  return last_flight() > kept_flights() ? last_flight() - kept_flights() + 1 : 1;
+}
+
+void tell_ring(uint64_t base, uint64_t bytes) {
+  static const struct verdict verdict = {.has_outputs = true};
+  const char *problem;
+  uint64_t number = first_in_ring();
+  if ((selection.when.triggers & WHEN_CRASH) == 0 || flights.items == NULL || watching_has_ended())
+    return;
+  while (number <= last_flight() && in_ring(number, base, bytes) == NULL)
+    number++;
+  if (number > last_flight())
+    return;
+  UNSEEN;
+  bool can_be_told = atomic_load(&captures_under_way) == 0 && current_context() != 0 &&
+                     thread_has_scratch(current_thread()) &&
+                     device_becomes_idle(&(struct range_list){0}, &problem);
+  if (!take_flights())
+    return;
+  for (number = first_in_ring(); number <= last_flight(); number++) {
+    struct flight *flight = in_ring(number, base, bytes);
+    if (flight == NULL)
+      continue;
+    struct told told = {flight, &verdict, false, next_image()};
+    if (can_be_told && images_are_there())
+      tell_window(flight->ordinal, write_flight, &told);
+    flight->is_told = true;
+  }
+  give_flights();
+}
+
+// ---- when the device has failed -----------------------------------------------------------------
+
+static ZERO_IN_CHILD atomic_bool is_told; // that it has
 
 void device_may_have_failed(struct call *call, int result) {
   bool sticky = is_sticky(result);
   uint64_t refused = call != NULL && !sticky ? call->flight : 0;
-  bool is_wanted = (selection.when.triggers & WHEN_ERROR) != 0 ||
-                   (result == ERROR_ASSERT && (selection.when.triggers & WHEN_ASSERT) != 0);
+  bool is_error = (selection.when.triggers & WHEN_ERROR) != 0 ||
+                  (result == ERROR_ASSERT && (selection.when.triggers & WHEN_ASSERT) != 0);
+  // What the application does of it may be a crash.
+  bool is_wanted = is_error || (sticky && (selection.when.triggers & WHEN_CRASH) != 0);
   if (flights.items == NULL || !is_wanted || is_told || (watching_has_ended() && !device_failed_before()) ||
       (!sticky && refused == 0) || current_mode() == MODE_OPEN)
     return;
@@ -194,9 +256,12 @@ void device_may_have_failed(struct call *call, int result) {
   int error = sticky ? result : 0;
   is_told = sticky;
   if (flight != NULL && images_are_there() && (refused == 0 || flight->number == refused)) {
-    struct verdict verdict = {.trigger = error == ERROR_ASSERT ? "assert" : "error",
+    struct verdict verdict = {.trigger = !is_error               ? NULL
+                                         : error == ERROR_ASSERT ? "assert"
+                                                                 : "error",
                               .result = sticky ? SUCCESS : result,
-                              .error = error};
+                              .error = error,
+                              .has_outputs = takes_outputs()};
     int length = snprintf(verdict.words, sizeof verdict.words,
                           sticky ? "the device reports error %d" : "the driver answered %d", result);
     if (count > 1)

@@ -15,8 +15,6 @@
 #include "record/encode.h"
 #include "watch/watch.h"
 
-#include <sys/mman.h>
-
 enum {
   SEARCHED_BYTES = 2048, // of images, at each launch
   TRIES = 1000,          // to have the lock, a pause after each
@@ -25,6 +23,7 @@ enum {
 ZERO_IN_CHILD struct flights flights;
 static ZERO_IN_CHILD atomic_bool taken;      // the lock
 static ZERO_IN_CHILD atomic_bool other_work; // not watched, or of other streams: beginnings are told, too
+static ZERO_IN_CHILD bool several_streams;   // have had flights
 static ZERO_IN_CHILD uint64_t allowance, allowed_at_ns; // of --ring-bandwidth
 
 bool take_flights(void) {
@@ -37,7 +36,7 @@ bool take_flights(void) {
 }
 void give_flights(void) { atomic_store_explicit(&taken, false, memory_order_release); }
 
-static bool watches_outputs(void) { return (selection.when.triggers & WHEN_NAN) != 0; }
+static bool judges_outputs(void) { return (selection.when.triggers & WHEN_NAN) != 0; }
 
 // Whether nothing is written into its images any more, and nobody needs them.
 static bool is_over(const struct flight *flight) {
@@ -113,7 +112,7 @@ static bool share_memory(const struct flight *one, const struct flight *other) {
 
 static uint64_t end_of_images(const struct flight *flight) {
   uint64_t end = next_image();
-  for (unsigned n = 0; n < flight->images_count * (watches_outputs() ? 2 : 1); n++) {
+  for (unsigned n = 0; n < flight->images_count * (takes_outputs() ? 2 : 1); n++) {
     uint64_t bytes = flight->images[n % flight->images_count].range.bytes;
     end = position_for(end, bytes) + bytes;
   }
@@ -121,24 +120,30 @@ static uint64_t end_of_images(const struct flight *flight) {
 }
 
 // Whether the images of this flight take the place of none that is still needed. The own stream comes to them
-// after the launches that need them. With --when nan no two launches that may run at once reach the same
-// memory: which of them has written it could not be told.
-static bool has_place(const struct flight *flight) {
+// after the launches that need them. With --when nan and crash no two launches that may run at once reach the
+// same memory: which of them has written it could not be told. With --when crash those of the last ones stay:
+// the process may end while this one is copied.
+static bool has_place(const struct flight *flight, uint64_t ordinal) {
   uint64_t end = end_of_images(flight);
   if (end - next_image() > image_room())
     return false;
   while (flights.first_under_way <= last_flight() &&
          (flights.first_under_way < first_flight() || is_over(flight_of(flights.first_under_way))))
     flights.first_under_way++;
-  for (uint64_t number = flights.first_under_way; number <= last_flight(); number++) {
+  uint64_t first = flights.first_under_way;
+  uint64_t ring = last_flight() > kept_flights() ? last_flight() - kept_flights() + 1 : 1;
+  first = watches_crashes() && ring < first ? ring : first;
+  for (uint64_t number = first; number <= last_flight(); number++) {
     const struct flight *other = flight_of(number);
     bool is_kept = other->images_count == 0 || other->images[0].position + image_room() >= end;
     bool is_other_stream = !in_same_stream(other, flight);
-    if (watches_outputs() ? !is_kept && !is_over(other) : !is_kept && is_other_stream && !is_over(other))
+    if (watches_crashes() && other->ordinal + kept_flights() >= ordinal && !is_kept && !other->is_told)
       return false;
-    if (watches_outputs() && is_other_stream && !has_passed(other) && share_memory(flight, other))
+    if (judges_outputs() ? !is_kept && !is_over(other) : !is_kept && is_other_stream && !is_over(other))
       return false;
-    if (is_kept && !watches_outputs())
+    if (takes_outputs() && is_other_stream && !has_passed(other) && share_memory(flight, other))
+      return false;
+    if (is_kept && !(takes_outputs() && several_streams))
       break; // and so are those of all that came after it
   }
   return true;
@@ -171,13 +176,16 @@ static bool is_allowed(uint64_t bytes) {
   return true;
 }
 
-static int enqueue(struct flight *flight) {
-  int result = SUCCESS;
+static void reserve_images(struct flight *flight) {
   for (unsigned n = 0; n < flight->images_count; n++)
     flight->images[n].position = reserve_image(flight->images[n].range.bytes);
-  for (unsigned n = 0; n < flight->images_count && watches_outputs(); n++)
+  for (unsigned n = 0; n < flight->images_count && takes_outputs(); n++)
     flight->images[n].after = reserve_image(flight->images[n].range.bytes);
   flight->next_image = next_image();
+}
+
+static int enqueue(struct flight *flight) {
+  int result = SUCCESS;
   for (unsigned n = 0; n < flight->images_count && result == SUCCESS; n++)
     result = take_image(&flight->images[n].range, flight->stream, flight->images[n].position);
   if (result == SUCCESS && flight->tells_begin)
@@ -185,15 +193,29 @@ static int enqueue(struct flight *flight) {
   return result;
 }
 
+_Static_assert(FLIGHTS * sizeof(struct flight) % FLIGHTS_OFFSET == 0, "whole pages");
+
+static void begin_flights(void) {
+  enum { TABLE_BYTES = FLIGHTS_OFFSET + FLIGHTS * sizeof(struct flight) };
+  struct flights_header *header = table_of_images();
+  *header = (struct flights_header){.version = FLIGHTS_VERSION,
+                                    .flights = FLIGHTS,
+                                    .flight_bytes = sizeof(struct flight),
+                                    .kept = (uint32_t)kept_flights(),
+                                    .markers_offset = TABLE_BYTES,
+                                    .images_offset = TABLE_BYTES + MARKERS * sizeof(uint32_t),
+                                    .room = image_room()};
+  memcpy(header->magic, "RCAPRING", sizeof header->magic);
+  flights.items = (struct flight *)(void *)((uint8_t *)header + FLIGHTS_OFFSET);
+  other_work = selection.has_kernel || selection.bounded || watches_crashes();
+}
+
 static bool can_fly(uint64_t context) {
-  if (flights.items == NULL) {
-    void *mapped = mmap(NULL, FLIGHTS * sizeof *flights.items, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    flights.items = mapped != MAP_FAILED ? mapped : NULL;
-    other_work = selection.has_kernel || selection.bounded;
-  }
-  return flights.items != NULL && images_can_be_made(context) &&
-         ((selection.when.triggers & (WHEN_NAN | WHEN_HANG)) == 0 || begin_looking());
+  if (!images_can_be_made(context, FLIGHTS_OFFSET + FLIGHTS * sizeof(struct flight)))
+    return false;
+  if ((uint8_t *)flights.items != (uint8_t *)table_of_images() + FLIGHTS_OFFSET)
+    begin_flights();
+  return (selection.when.triggers & (WHEN_NAN | WHEN_HANG)) == 0 || begin_looking();
 }
 
 static enum flying prepare_flight(struct call *call) {
@@ -204,7 +226,7 @@ static enum flying prepare_flight(struct call *call) {
   const struct flight *before = last_flight() > 0 ? flight_of(last_flight()) : NULL;
   if (!has_ended(flight) || (flight->number != 0 && !flight->is_judged))
     return FLIGHT_WAITS;
-  flight->number = 0;
+  atomic_store(&flight->number, 0);
   call->scratch_used = 0;
   call->packed = NULL;
   call->packed_bytes = 0;
@@ -212,25 +234,28 @@ static enum flying prepare_flight(struct call *call) {
   pack_launch_parameters(call);
   flight->stream = (struct stream_name){stream_of_call(call), (call->record_function & PER_THREAD_BIT) != 0};
   flight->streams_ended = streams_ended();
-  other_work = other_work || (before != NULL && !in_same_stream(flight, before));
+  several_streams = several_streams || (before != NULL && !in_same_stream(flight, before));
+  other_work = other_work || several_streams;
   flight->images_count = 0;
   if ((call->packed == NULL && call->kernel->parameter_count != 0) || !copy_arguments(flight, call) ||
-      !find_ranges(flight, call, context, &bytes) || !has_place(flight))
+      !find_ranges(flight, call, context, &bytes) || !has_place(flight, call->ordinal))
     return FLIGHT_WAITS;
   search_last_images();
-  bytes *= watches_outputs() ? 2 : 1;
+  bytes *= takes_outputs() ? 2 : 1;
   if (!is_allowed(bytes)) {
     other_work = true;
     return FLIGHT_BEYOND;
   }
-  flight->number = last_flight() + 1;
-  flight->is_lost = flight->has_returned = false;
-  flight->is_judged = !watches_outputs();
+  flight->is_lost = flight->has_returned = flight->is_told = false;
+  flight->is_judged = !judges_outputs();
+  flight->thread = call->thread->id;
   flight->ordinal = call->ordinal;
   flight->function = call->function;
   flight->record_function = call->record_function;
   flight->kernel = call->kernel;
   flight->tells_begin = other_work;
+  reserve_images(flight);
+  atomic_store_explicit(&flight->number, last_flight() + 1, memory_order_release);
   int result = enqueue(flight);
   if (result != SUCCESS) { // of which the launch will tell
     flight->number = 0;
@@ -246,6 +271,16 @@ static enum flying prepare_flight(struct call *call) {
 
 void launch_is_not_watched(void) { other_work = true; }
 
+// To who looks when this process is gone.
+static void tell_flown(void) {
+  struct flights_header *header =
+      (struct flights_header *)(void *)((uint8_t *)flights.items - FLIGHTS_OFFSET);
+  atomic_store_explicit(&header->flown.launches, flown.launches, memory_order_relaxed);
+  atomic_store_explicit(&header->flown.waited, flown.waited, memory_order_relaxed);
+  atomic_store_explicit(&header->flown.beyond_bandwidth, flown.beyond_bandwidth, memory_order_relaxed);
+  atomic_store_explicit(&header->flown.image_bytes, flown.image_bytes, memory_order_relaxed);
+}
+
 enum flying begin_flight(struct call *call) {
   struct kernel *kernel = call->kernel;
   if (!selection.when.in_stream)
@@ -256,7 +291,7 @@ enum flying begin_flight(struct call *call) {
   else if (call->function->effect == EFFECT_LAUNCH && kernel->owner != 0 && kernel->handle != 0 &&
            atomic_load(&kernel->described_window) != 0 && current_mode() == MODE_CLOSED &&
            !asks_for_origins() && selection.reach != REACH_LIVE &&
-           (!watches_outputs() || atomic_load(&kernel->types_asked)) && take_flights()) {
+           (!judges_outputs() || atomic_load(&kernel->types_asked)) && take_flights()) {
     flying = prepare_flight(call);
     give_flights();
   }
@@ -264,12 +299,14 @@ enum flying begin_flight(struct call *call) {
                    : flying == FLIGHT_WAITS ? &flown.waited
                                             : &flown.beyond_bandwidth,
                    1);
+  if (flights.items != NULL)
+    tell_flown();
   return flying;
 }
 
 static int finish(struct flight *flight, bool has_run) {
   int result = SUCCESS;
-  for (unsigned n = 0; n < flight->images_count && has_run && watches_outputs() && result == SUCCESS; n++)
+  for (unsigned n = 0; n < flight->images_count && has_run && takes_outputs() && result == SUCCESS; n++)
     result = take_image(&flight->images[n].range, flight->stream, flight->images[n].after);
   if (!has_run)
     flight->is_judged = true;
@@ -310,6 +347,7 @@ void forget_flights(uint64_t context) {
   const char *problem;
   look_for_failure();
   flights_land();
+  tell_ring(0, 0);
   if (flights.items == NULL)
     return;
   if (!begin_to_look()) // before the lock, as who looks takes that

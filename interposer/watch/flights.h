@@ -2,9 +2,11 @@
 // looking.c.
 #pragma once
 
+#include "base/selection.h"
 #include "contents/images.h"
 #include "generated/structs.h"
 #include "record/call.h"
+#include "watch/watch.h"
 
 enum {
   FLIGHTS = MARKERS / 2, // that are known; each has two markers
@@ -14,31 +16,51 @@ enum {
   PACKED_BYTES = 1024,
 };
 
-struct image { // of a range, from before the launch; with --when nan one from after it as well
+// Of what is reached there is an image from after the launch, too.
+static inline bool takes_outputs(void) { return (selection.when.triggers & (WHEN_NAN | WHEN_CRASH)) != 0; }
+static inline bool watches_crashes(void) { return (selection.when.triggers & WHEN_CRASH) != 0; }
+
+struct image { // of a range, from before the launch, and from after it
   struct range range;
   uint64_t position, after;
 };
 
+// What is before `function` is read by `replay capture` (replay/capture/ring.py) when a signal has ended this
+// process, at any instruction: so `number` is 0 while the rest is written, before any copy is enqueued.
 struct flight {
-  uint64_t number; // among flights, from 1; 0: none
+  _Atomic uint64_t number; // among flights, from 1; 0: none
   uint64_t ordinal, words[MOST_WORDS];
-  const struct function *function;
-  struct kernel *kernel;
   struct stream_name stream;
   uint64_t streams_ended; // by then: a later stream may have its handle
   uint64_t next_image;    // after its own
+  uint32_t thread;
+  uint16_t record_function;
   bool tells_begin, has_packed;
   atomic_bool has_returned; // the call
   atomic_bool is_lost;      // no marker could be written after it
   atomic_bool is_judged;    // nobody looks at its images from after the launch any more
-  uint16_t record_function;
-  uint32_t packed_bytes;
-  unsigned attributes_count, images_count;
+  atomic_bool is_told;      // it is a window of the file, or cannot become one any more
+  uint32_t packed_bytes, attributes_count, images_count;
   struct CUlaunchConfig config;
   struct CUlaunchAttribute attributes[MOST_ATTRIBUTES];
   struct image images[MOST_IMAGES];
   uint8_t packed[PACKED_BYTES];
+  const struct function *function;
+  struct kernel *kernel;
 };
+_Static_assert(offsetof(struct flight, thread) == 144 && offsetof(struct flight, config) == 168 &&
+                   offsetof(struct flight, images) == 800 && sizeof(struct image) == 64 &&
+                   sizeof(struct flight) == 2864,
+               "ring.py");
+
+// Before the flights.
+struct flights_header {
+  char magic[8]; // written last
+  uint32_t version, flights, flight_bytes, kept;
+  uint64_t markers_offset, images_offset, room;
+  struct flown flown; // counts, as they are now
+};
+enum { FLIGHTS_OFFSET = 4096, FLIGHTS_VERSION = 1 };
 
 // The last ones. What is in it belongs to who has the lock; calls of the driver are made under it, so nobody
 // waits for it without end. Whoever judges a flight may look at it without: it stays until it is judged.
@@ -47,6 +69,9 @@ extern struct flights {
   _Atomic uint64_t last;
   uint64_t first_under_way; // of all before it the images may be overwritten
 } flights;
+static inline uint64_t kept_flights(void) { // the ring
+  return selection.when.ring > 1 ? selection.when.ring : 1;
+}
 bool take_flights(void); // the lock. False: it cannot be had
 void give_flights(void);
 

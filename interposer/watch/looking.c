@@ -208,7 +208,8 @@ bool begin_looking(void) {
   if (atomic_load(&has_thread) || is_refused)
     return !is_refused;
   sigfillset(&all);
-  is_refused = pthread_attr_init(&attributes) != 0 || pthread_sigmask(SIG_SETMASK, &all, &before) != 0;
+  is_refused = !take_room(STACK_BYTES) || pthread_attr_init(&attributes) != 0 ||
+               pthread_sigmask(SIG_SETMASK, &all, &before) != 0;
   if (is_refused)
     return false;
   pthread_attr_setstacksize(&attributes, STACK_BYTES);

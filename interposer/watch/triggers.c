@@ -84,7 +84,7 @@ struct watched_row *row_of_launch(struct call *call) {
   found = find_handle(&rows, key);
   if (found != NULL)
     return found->object;
-  struct watched_row *row = atomic_load(&row_count) < MOST_ROWS ? calloc(1, sizeof *row) : NULL;
+  struct watched_row *row = atomic_load(&row_count) < MOST_ROWS ? room_for(sizeof *row) : NULL;
   if (row != NULL && !add_handle(&rows, key, row)) {
     free(row);
     row = NULL;
@@ -149,7 +149,9 @@ static void tell_now(void) {
                                 .in_stream = atomic_load(&flown.launches),
                                 .waited = atomic_load(&flown.waited),
                                 .beyond_bandwidth = atomic_load(&flown.beyond_bandwidth),
-                                .image_bytes = atomic_load(&flown.image_bytes)};
+                                .image_bytes = atomic_load(&flown.image_bytes),
+                                .memory_bytes = atomic_load(&rooms.taken),
+                                .beyond_memory = atomic_load(&rooms.refused)};
   tell_counts(&counts);
 }
 
@@ -280,6 +282,7 @@ void write_hit(const char *trigger, uint64_t ordinal, const char *kernel, const 
   write_note(NOTE_TRIGGER, 0, call, "%s launch %lu of %s: %s", trigger, ordinal, kernel, words);
   signals_answered = (uint32_t)signals;
   answered = times_asked();
+  windows_are_kept();
   pause_after_hit();
   // After an error or a hang this process gets no further.
   if (atomic_fetch_add(&hits, 1) + 1 >= selection.when.max_snapshots || device_error_met() != 0 ||
@@ -315,7 +318,6 @@ void judge_window(const struct call *launch, uint64_t call, bool owns_gate, uint
     return;
   write_hit(trigger, ordinal, launch != NULL && launch->kernel != NULL ? launch->kernel->name : "a graph",
             words, call);
-  windows_are_kept();
   struct watched_row *row = launch != NULL ? row_of_launch((struct call *)(uintptr_t)launch) : NULL;
   if (row != NULL)
     row->armed = 0;
@@ -336,10 +338,12 @@ void end_watching(uint64_t not_judged) {
   char text[900];
   int length = snprintf(text, sizeof text,
                         "watched.paused=%lu\nwatched.hits=%lu\nwatched.without_types=%lu\nwatched.held=%lu\n"
-                        "watched.shared=%lu\nwatched.rows=%lu\nwatched.busy_elsewhere=%d\n",
+                        "watched.shared=%lu\nwatched.rows=%lu\nwatched.busy_elsewhere=%d\n"
+                        "watched.memory_bytes=%lu\nwatched.beyond_memory=%lu\n",
                         atomic_load(&unwatched_paused), atomic_load(&hits), atomic_load(&unwatched_types),
                         atomic_load(&unwatched_held), unwatched_shared, atomic_load(&unwatched_rows),
-                        device_failed_before() && device_stayed_busy());
+                        device_failed_before() && device_stayed_busy(), atomic_load(&rooms.taken),
+                        atomic_load(&rooms.refused));
   if (too_small_bytes > 0)
     length += snprintf(text + length, sizeof text - (size_t)length, "watched.too_small=%lu %lu\n",
                        too_small_launch, too_small_bytes);

@@ -23,9 +23,10 @@ bool made_nonfinite(struct kernel *kernel, const uint8_t *packed, uint32_t packe
                     nonfinite_at *at_address, const void *state, char *words, size_t room);
 void begin_watching(void);              // when the process has been described
 void end_watching(uint64_t not_judged); // before the process ends
-extern struct flown { // what is counted of launches that are not waited for, or could not be
+struct flown { // what is counted of launches that are not waited for, or could not be
   _Atomic uint64_t launches, waited, beyond_bandwidth, image_bytes;
-} flown;
+};
+extern struct flown flown;
 
 // ---- launches that are watched and not waited for (flights.c, failures.c, looking.c) -------------
 
@@ -36,8 +37,11 @@ void end_flight(struct call *call, int result);             // of a call that ha
 void device_may_have_failed(struct call *call, int result); // call: NULL where no launch is told so
 void look_for_failure(void);                                // that no call was told yet
 void forget_flights(uint64_t context);                      // that is about to end
-void flights_land(
-    void); // before what launches have had ends: those that are looked at when they have ended are
+// Before what launches have had ends: those that are looked at when they have ended are.
+void flights_land(void);
+// With --when crash, before so many bytes end (0: whatever launches have had): the last flights that reach
+// them become windows of the file.
+void tell_ring(uint64_t base, uint64_t bytes);
 uint64_t flights_not_judged(void);
 
 // ---- windows (windows.c) ------------------------------------------------------------------------

@@ -239,6 +239,17 @@ static bool ends_memory(const struct function *function) {
          (function->effect == EFFECT_DESTROY && unloads(function));
 }
 
+static void land_flights(const struct function *function, uint64_t address, uint64_t bytes) {
+  struct range range;
+  flights_land();
+  if (function->effect == EFFECT_DESTROY)
+    tell_ring(0, 0);
+  else if (function->effect == EFFECT_UNMAP)
+    tell_ring(address, bytes);
+  else if (memory_find_allocation(address, &range))
+    tell_ring(range.base, range.bytes);
+}
+
 void prepare_memory(struct call *call) {
   bool open = current_mode() == MODE_OPEN;
   if (call->function->effect == EFFECT_LAUNCH) { // the most frequent by far
@@ -250,7 +261,7 @@ void prepare_memory(struct call *call) {
   uint64_t bytes = term_value(call, &call->function->effect_terms[1]);
   enum handle_type ended = ended_by(call->function);
   if (!open && ends_memory(call->function))
-    flights_land();
+    land_flights(call->function, address, bytes);
   switch (call->function->effect) {
   case EFFECT_FREE:
   case EFFECT_HOST_FREE:

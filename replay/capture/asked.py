@@ -16,9 +16,9 @@ from replay.text import number
 
 _SHARED = struct.Struct("<IQ")  # asked, recording_since_ns
 _OFFSET = 52
-_COUNTS = struct.Struct("<IIQQQQQQ")
+_COUNTS = struct.Struct("<IIQQQQQQQQ")
 _COUNTS_OFFSET = 64
-_HAS_ENDED = 2
+HAS_ENDED = 2
 _MAGIC, _PID_OFFSET = b"RCAPCALL", 12
 _VARIABLE = b"REPLAY_CAPTURE_DIRECTORY="
 MAXIMUM_PROCESSES = 10_000
@@ -27,7 +27,8 @@ MAXIMUM_PROCESSES = 10_000
 @dataclass(frozen=True)
 class Counts:
     """What a process that is watched has counted so far (`struct watch_counts` of the shim). state: 0 none, 1 it
-    watches, 2 watching has ended. launches: that matched. image_bytes: copied for launches that were not waited for."""
+    watches, 2 watching has ended. launches: that matched. image_bytes: copied for launches that were not waited for.
+    memory_bytes: that watching takes. beyond_memory: how often --memory allowed no more."""
 
     state: int = 0
     hits: int = 0
@@ -37,6 +38,8 @@ class Counts:
     in_pauses: int = 0
     beyond_bandwidth: int = 0
     image_bytes: int = 0
+    memory_bytes: int = 0
+    beyond_memory: int = 0
 
 
 def counts_of(path: Path) -> Counts:
@@ -97,7 +100,7 @@ def ask(pid: int) -> list[int]:
                     continue
                 if int.from_bytes(header[_PID_OFFSET : _PID_OFFSET + 4], "little") == process:
                     counts = counts_of(path)
-                    if counts.state == _HAS_ENDED:
+                    if counts.state == HAS_ENDED:
                         ended = max(ended, counts.hits)
                         continue
                     count = int.from_bytes(header[_OFFSET : _OFFSET + 4], "little") + 1

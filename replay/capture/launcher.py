@@ -173,13 +173,15 @@ def run_application(
         if keep_command_line:
             child_environment["REPLAY_CAPTURE_KEEP_COMMAND_LINE"] = "1"
         write_facts(raw, facts)
-        with VariableService(raw), _signals_go_to_the_application() as forward:
+        with VariableService(raw) as service, _signals_go_to_the_application() as forward:
             child = _start(command, child_environment)
             forward.append(child.pid)
             facts["pid"] = child.pid
             write_facts(raw, facts)
             status = _wait(child, _with_hangs(watch, selection, raw, facts, on_hang))
             forward.clear()
+            if status < 0:
+                service.add_last_launches(child.pid)
             left_behind, running = _wait_for_others(raw)
     facts["exit_status"] = status
     write_facts(raw, facts)

@@ -23,7 +23,8 @@ class WatchEvent:
     could not be written yet) or ended. time: UTC. hits: how often a trigger came, as all counts since the program
     began. launches: that matched. without_wait: of these, watched while the host did not wait. waited: of those of a
     ring, that were waited for. in_pauses: not watched, in a pause after a snapshot. beyond_bandwidth: not watched, as
-    --ring-bandwidth did not allow it. copied_bytes: for launches without a wait. snapshots: that were written.
+    --ring-bandwidth did not allow it. copied_bytes: for launches without a wait. memory_bytes: that watching takes in
+    the application. beyond_memory: how often --memory allowed no more of it. snapshots: that were written.
     kept_bytes: of those that are still there. path: name of the snapshot that the event is about. why: its trigger, or
     why it failed."""
 
@@ -36,6 +37,8 @@ class WatchEvent:
     in_pauses: int = 0
     beyond_bandwidth: int = 0
     copied_bytes: int = 0
+    memory_bytes: int = 0
+    beyond_memory: int = 0
     snapshots: int = 0
     kept_bytes: int = 0
     path: str = ""
@@ -114,6 +117,8 @@ class Live:
                 counts.in_pauses,
                 counts.beyond_bandwidth,
                 counts.image_bytes,
+                counts.memory_bytes,
+                counts.beyond_memory,
                 self.written,
                 self._kept_bytes(),
                 path.name if path is not None else "",

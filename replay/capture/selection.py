@@ -181,8 +181,9 @@ def parse_selection(
     Raises UsageError.
     """
     watching = None
+    memory, limit_of_watching = _parse_memory(memory, when is not None)
     if when is not None:
-        watching = parse_watching(when, ring, maximum_snapshots, interval, ring_bandwidth)
+        watching = parse_watching(when, ring, maximum_snapshots, interval, ring_bandwidth, limit_of_watching)
         if everything or launch is not None or each or maximum_launches is not None:
             raise UsageError(
                 "--when chooses the launches", next="leave out --launch, --each, --all and --max-launches"
@@ -219,10 +220,6 @@ def parse_selection(
         raise UsageError("--nvtx and --profiler-api both bound the launches", next="use one of them")
     if nvtx is not None and (not nvtx or "\0" in nvtx):
         raise UsageError("the name of an NVTX range is expected", where="--nvtx")
-    if memory not in MEMORY_CHOICES:
-        raise UsageError(
-            f"{memory!r} is no choice", where="--memory", next=f"use {', '.join(MEMORY_CHOICES)}"
-        )
     if maximum_launches is not None and maximum_launches < 1:
         raise UsageError("expected a whole number of at least 1", where="--max-launches")
     if kernel is not None:
@@ -255,6 +252,25 @@ def parse_selection(
         source=source or "",
         watching=watching,
     )
+
+
+def _parse_memory(text: str, watches: bool) -> tuple[Memory, str | None]:
+    """Which memory is copied, and with `--when` what watching takes at most: `params`, `2G`, or both with a comma.
+    Raises UsageError."""
+    chosen: Memory = "reachable"
+    limit = None
+    for word in text.split(","):
+        if word in MEMORY_CHOICES:
+            chosen = word
+        elif watches and word[:1].isdecimal():
+            limit = word
+        else:
+            raise UsageError(
+                f"{word[:40]!r} is no choice",
+                where="--memory",
+                next=f"use {', '.join(MEMORY_CHOICES)}; with --when also a size, as 2G",
+            )
+    return chosen, limit
 
 
 def _parse_source(text: str) -> str:

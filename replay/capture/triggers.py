@@ -8,12 +8,12 @@ import signal
 from replay.api.vocabulary import MAXIMUM_RING, MAXIMUM_SNAPSHOTS, TRIGGERS, Trigger
 from replay.errors import UsageError
 from replay.records import dataclass
-from replay.text import parse_size, parse_time
+from replay.text import parse_size, parse_time, size
 
+LEAST_MEMORY_BYTES = 32 << 20  # contents are read through 16 MiB of it
 _TIMES = "give for example 5ms, 30s or 10m"
 _BY_NAME = {trigger.name: trigger for trigger in TRIGGERS}
-_IN_STREAM = {"error", "assert", "nan", "hang"}  # found without waiting for each launch
-_BY_NEXT = {item.name for item in TRIGGERS if not item.ring}  # the next such launch is kept
+_IN_RING = {item.name for item in TRIGGERS if item.ring}  # others keep the next such launch
 _SIGNALS = {"USR1": signal.SIGUSR1, "USR2": signal.SIGUSR2}
 
 
@@ -22,7 +22,8 @@ class Watching:
     """What is watched for. triggers: name -> number, as the shim takes it (0 for none). ring: launches that are held
     until it is known whether they went wrong, 0: none. ring_bytes: contents of one of them at most, 0 for no limit.
     every_ns: from one snapshot to the next. ring_bandwidth: bytes a second that are copied for launches that are not
-    waited for, 0 for no limit. keeps_launch_itself: the ring was asked for, also where no trigger needs it."""
+    waited for, 0 for no limit. memory_bytes: that watching takes inside the application at most, 0 for no limit.
+    keeps_launch_itself: the ring was asked for, also where no trigger needs it."""
 
     triggers: dict[str, int]
     typed: str
@@ -31,14 +32,15 @@ class Watching:
     maximum_snapshots: int = 1
     every_ns: int = 0
     ring_bandwidth: int = 0
+    memory_bytes: int = 0
     keeps_launch_itself: bool = False
 
     @property
     def in_stream(self) -> bool:
-        """Whether a launch can be watched with no wait of the host. What has to outlive the process cannot."""
-        if not self.triggers.keys() & _IN_STREAM or self.triggers.keys() - _IN_STREAM - _BY_NEXT:
+        """Whether a launch can be watched with no wait of the host."""
+        if not self.triggers.keys() & _IN_RING:
             return False
-        return not (self.keeps_launch_itself and self.triggers.keys() & _BY_NEXT)
+        return not (self.keeps_launch_itself and self.triggers.keys() - _IN_RING)
 
     def environment(self) -> dict[str, str]:
         """The variables that tell the shim."""
@@ -55,6 +57,8 @@ class Watching:
             found["REPLAY_CAPTURE_RING_IN_STREAM"] = "1"
         if self.ring_bandwidth:
             found["REPLAY_CAPTURE_RING_BANDWIDTH"] = str(self.ring_bandwidth)
+        if self.memory_bytes:
+            found["REPLAY_CAPTURE_RING_MEMORY"] = str(self.memory_bytes)
         if self.every_ns:
             found["REPLAY_CAPTURE_EVERY"] = str(self.every_ns)
         return found
@@ -70,6 +74,7 @@ def parse_watching(
     maximum_snapshots: int | None = None,
     every: str | None = None,
     ring_bandwidth: str | None = None,
+    memory: str | None = None,
 ) -> Watching:
     """`slower=2x,error`, or `nan or hang=30s`; with the options that belong to it. Raises UsageError."""
     triggers: dict[str, int] = {}
@@ -84,7 +89,7 @@ def parse_watching(
     if ring is not None:
         launches, ring_bytes = _parse_ring(ring)
         given += f" --ring {_quoted(ring)}"
-    if any(_BY_NAME[name].ring for name in triggers):
+    if triggers.keys() & _IN_RING:
         launches = launches or 1
     if maximum_snapshots is not None and not 1 <= maximum_snapshots <= MAXIMUM_SNAPSHOTS:
         raise UsageError(f"expected a number from 1 to {MAXIMUM_SNAPSHOTS}", where="--max-snapshots")
@@ -93,14 +98,30 @@ def parse_watching(
     given += f" --every {every}" if every else ""
     bandwidth = parse_size(ring_bandwidth, "--ring-bandwidth") if ring_bandwidth is not None else 0
     given += f" --ring-bandwidth {ring_bandwidth}" if ring_bandwidth else ""
+    memory_bytes = parse_size(memory, "--memory") if memory is not None else 0
+    given += f" --memory {memory}" if memory else ""
+    if memory_bytes and memory_bytes < LEAST_MEMORY_BYTES:
+        raise UsageError(
+            f"{memory} is too little to watch with",
+            where="--memory",
+            next=f"use {size(LEAST_MEMORY_BYTES)} or more",
+        )
     watching = Watching(
-        triggers, given, launches, ring_bytes, maximum_snapshots or 1, every_ns, bandwidth, ring is not None
+        triggers,
+        given,
+        launches,
+        ring_bytes,
+        maximum_snapshots or 1,
+        every_ns,
+        bandwidth,
+        memory_bytes,
+        ring is not None,
     )
     if bandwidth and not watching.in_stream:
         raise UsageError(
             "these triggers have each launch waited for, so nothing is copied beside it",
             where="--ring-bandwidth",
-            next="use it with --when error, assert, nan or hang=, alone or with slower=, time= and signal",
+            next="use it with --when error, assert, nan, hang= or crash, alone or with slower=, time= and signal",
         )
     return watching
 

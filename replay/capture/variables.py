@@ -1,4 +1,5 @@
-"""Answers the interposer's questions for the variables of module images, while the application runs.
+"""Answers the interposer while the application runs: its questions for the variables of module images, and it keeps
+memory that the application shares.
 
 An image may be a compressed fat binary, which is not taken apart inside the application. The interposer says where the
 image is; the answer is the names of its variables. A file that holds an image is kept open from then on, so that
@@ -11,6 +12,9 @@ for that: the answer is `OFFSET TYPE` for each pointer in its parameters that le
 that its PTX tells, 0 to 3 for f16, bf16, f32 and f64. Answer: `u32 state | u32 bytes`, then the
 names, each with its NUL. State 0: here they are; 1: the image cannot be read from there; 2: it says nothing. One
 question for each connection.
+
+With `magic "RCAPRING"` comes a descriptor of memory, to be kept until the application has ended (`ring.py`), and as
+data the name of the blobs file. The answer is state 0.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import threading
 from pathlib import Path
 
 from replay.api.vocabulary import VARIABLES_SOCKET, Storage
+from replay.capture.ring import add_last_launches
 from replay.errors import ImageError, ReplayError
 from replay.images import usable_modules, variable_names
 from replay.images.ptx_body import kernel_body
@@ -31,13 +36,14 @@ from replay.raw.attachments import file_attachment, keep_file, read_from_file
 
 _QUESTION = struct.Struct("<8sIIIIQQII")
 _ANSWER = struct.Struct("<II")
-_MAGIC, _VERSION = b"RCAPVARS", 1
+_MAGIC, _RING_MAGIC, _VERSION = b"RCAPVARS", b"RCAPRING", 1
 _ANSWERED, _GONE, _SAYS_NOTHING = 0, 1, 2
 _TIMEOUT_S = 30.0  # for the rest of a question that has begun
 MAXIMUM_DATA_BYTES = 1 << 20
 MAXIMUM_IMAGE_BYTES = 1 << 30
 MAXIMUM_ANSWER_BYTES = 4 << 20
 MAXIMUM_NAME_BYTES = 1 << 16
+MAXIMUM_RINGS = 256
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
 
@@ -47,6 +53,7 @@ class VariableService:
 
     def __init__(self, raw: Path) -> None:
         self._raw = raw
+        self._rings: dict[str, int] = {}  # the name of the blobs file -> descriptor
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
 
@@ -76,8 +83,15 @@ class VariableService:
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes `accept`
         self._thread.join(_TIMEOUT_S)
         self._socket.close()
+        while self._rings:
+            os.close(self._rings.popitem()[1])
         with contextlib.suppress(OSError):
             (self._raw / VARIABLES_SOCKET).unlink()
+
+    def add_last_launches(self, pid: int) -> None:
+        """A signal has ended this process: what it shared becomes part of the raw capture."""
+        for blobs, descriptor in self._rings.items():
+            add_last_launches(self._raw, blobs, descriptor, pid)
 
     def _serve(self, listener: socket.socket) -> None:
         while True:
@@ -90,7 +104,14 @@ class VariableService:
                 self._answer(connection)
 
     def _answer(self, connection: socket.socket) -> None:
-        fields = _QUESTION.unpack(_receive(connection, _QUESTION.size))
+        begin, descriptors, _, _ = socket.recv_fds(connection, _QUESTION.size, 1)
+        try:
+            fields = _QUESTION.unpack(begin + _receive(connection, _QUESTION.size - len(begin)))
+            if fields[0] == _RING_MAGIC and descriptors:
+                self._keep(connection, fields, descriptors)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
         magic, version, storage, architecture, data_bytes, offset, length, check, kernel_bytes = fields
         if magic != _MAGIC or version != _VERSION or data_bytes > MAXIMUM_DATA_BYTES:
             return
@@ -114,6 +135,22 @@ class VariableService:
             text = text[: text.rindex(b"\0", 0, MAXIMUM_ANSWER_BYTES) + 1]
         connection.sendall(_ANSWER.pack(_ANSWERED, len(text)) + text)
 
+    def _keep(self, connection: socket.socket, fields: tuple[int, ...], descriptors: list[int]) -> None:
+        """Takes over one of the descriptors."""
+        blobs = os.fsdecode(_receive(connection, min(fields[4], MAXIMUM_NAME_BYTES)))
+        self._require_blobs(blobs)
+        if len(self._rings) >= MAXIMUM_RINGS and blobs not in self._rings:
+            raise OSError("too many processes share memory")
+        before, self._rings[blobs] = self._rings.get(blobs), descriptors.pop()
+        if before is not None:
+            os.close(before)
+        connection.sendall(_ANSWER.pack(_ANSWERED, 0))
+
+    @staticmethod
+    def _require_blobs(name: str) -> None:
+        if Path(name).name != name or not name.startswith("blobs."):
+            raise OSError(f"no blobs file: {name!r}")
+
     def _image(self, storage: int, data: bytes, offset: int, length: int, check: int) -> bytes:
         if length > MAXIMUM_IMAGE_BYTES:
             raise OSError(f"an image of {length} bytes")
@@ -124,9 +161,10 @@ class VariableService:
             assert attachment.file is not None
             keep_file(attachment.file)
             return read_from_file(attachment, attachment.file)
+        if storage != Storage.BLOB:
+            raise OSError(f"no place of an image: {storage}")
         name = os.fsdecode(data)
-        if storage != Storage.BLOB or Path(name).name != name or not name.startswith("blobs."):
-            raise OSError(f"no place of an image: {name!r}")
+        self._require_blobs(name)
         with open(self._raw / name, "rb") as file:
             return os.pread(file.fileno(), length, offset)
 

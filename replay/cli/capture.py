@@ -107,7 +107,7 @@ def capture(
         option(
             "reachable|params|live",
             "Memory to copy: what parameters point to and what its contents point to, what parameters "
-            "point to, or all that is allocated.",
+            "point to, or all that is allocated. With --when also SIZE: what watching takes at most.",
         ),
     ] = "reachable",
     maximum_bytes: Annotated[

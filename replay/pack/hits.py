@@ -24,6 +24,7 @@ _NOT_WATCHED = {
     "watched.shared": "that came while one of another thread was recorded",
     "watched.beyond_bandwidth": "that were more than --ring-bandwidth allows to copy",
     "watched.not_judged": "for NaN: the application ended before they were looked at",
+    "watched.not_begun": "that had been enqueued and had not begun when the application ended",
     "watched.rows": "of more kernels and geometries than are timed",
 }
 
@@ -59,6 +60,9 @@ class Hits:
             for name, why in _NOT_WATCHED.items()
             if (count := _count(self.watched.get(name, "")))
         ]
+        refused = _count(self.watched.get("watched.beyond_memory", ""))
+        if refused:
+            said.append(f"something {number(refused, 'time')}, as --memory allowed no more of it")
         launch, _, needed = self.watched.get("watched.too_small", "").partition(" ")
         if _count(needed):
             said.append(f"launch {_count(launch)}, which needed {size(_count(needed))} in the ring (--ring)")
@@ -113,7 +117,7 @@ def find_hits(path: Path, launcher: dict[str, Any]) -> Hits:
                 hits.found.append(Hit(kept, _text(record.payload, length), _seconds(raw, record.time_ns)))
         if is_open and not entered and len(last) > 1:
             last.pop()
-        kept = (*last,)[-ring:]
+        kept = _last_places(hits.watched) or (*last,)[-ring:]
         is_new = (
             bool(kept) and len(hits.found) < most and all(hit.windows[-1] != kept[-1] for hit in hits.found)
         )
@@ -128,6 +132,11 @@ def find_hits(path: Path, launcher: dict[str, Any]) -> Hits:
             words = f"crash: signal {-int(launcher['exit_status'])} ended the application"
             hits.found.append(Hit(kept, words, _seconds(raw, opened_ns)))
     return hits
+
+
+def _last_places(watched: dict[str, str]) -> tuple[int, ...]:
+    """Of the windows of the last launches, where some were written for a process that had ended."""
+    return tuple(filter(None, map(_count, watched.get("watched.last", "").split())))[:MAXIMUM_RING]
 
 
 def _count(text: str) -> int:

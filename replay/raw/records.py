@@ -104,11 +104,11 @@ class RawFile:
             )
         self.version = version
 
-    def _from_the_start(self) -> _Log | None:
+    def _from_the_start(self) -> Log | None:
         """The log; None where it makes no sense, which `ending` then says."""
         self.ending = None
         try:
-            return _Log.of(self._descriptor, self.version)
+            return Log.of(self._descriptor, self.version)
         except FormatError as error:
             self.ending = Ending("damaged", FILE_HEADER.size, str(error))
             return None
@@ -133,7 +133,7 @@ class RawFile:
             if not (consumed and plain and len(data) == BLOCK_BYTES):
                 at += yield from self._one_by_one(log, at)
 
-    def _one_by_one(self, log: _Log, at: int) -> Generator[Record, None, int]:
+    def _one_by_one(self, log: Log, at: int) -> Generator[Record, None, int]:
         """The records of one block, and how many bytes they take."""
         size = BLOCK_BYTES
         block = log.read(size, at)
@@ -154,20 +154,20 @@ class RawFile:
         return consumed
 
 
-class _Log:
+class Log:
     """The records as one stretch of bytes: those in the log, then those that are still in a half.
 
-    begin: offset of the first one.
+    begin: offset of the first one. end: of those in the log; None: the file ends there.
     """
 
     def __init__(self, descriptor: int, begin: int, end: int | None, halves: bytes = b"") -> None:
         self._descriptor = descriptor
         self.begin = begin
-        self._end = end  # of the log; None: that of the file
+        self.end = end
         self._halves = halves
 
     @classmethod
-    def of(cls, descriptor: int, version: int) -> _Log:
+    def of(cls, descriptor: int, version: int) -> Log:
         """Raises FormatError when the places of the halves make no sense."""
         if version < 3:
             return cls(descriptor, FILE_HEADER.size, None)
@@ -199,12 +199,12 @@ class _Log:
 
     def read(self, size: int, at: int) -> bytes:
         """Up to `size` bytes; fewer only at the end."""
-        if self._end is None:
+        if self.end is None:
             return os.pread(self._descriptor, size, at)
-        data = os.pread(self._descriptor, min(size, self._end - at), at) if at < self._end else b""
-        if at + len(data) < self._end:
+        data = os.pread(self._descriptor, min(size, self.end - at), at) if at < self.end else b""
+        if at + len(data) < self.end:
             return data  # a log that ends before the place where the halves belong
-        past_log = at + len(data) - self._end
+        past_log = at + len(data) - self.end
         return data + self._halves[past_log : past_log + size - len(data)]
 
 

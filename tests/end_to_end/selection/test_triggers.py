@@ -80,7 +80,9 @@ def test_when_nothing_goes_wrong_there_is_no_snapshot_and_the_application_is_as_
 def test_a_capture_that_stops_does_not_say_that_nothing_went_wrong(replay):
     application = replay.application(WRONG, "nan", "20000")
     command = replay.capture_command(
-        "--when", "nan or crash", "--kernel", "fill", output="x.rsnap", application=application
+        *("--when", "slower=50x", "--ring", "1", "--kernel", "fill"),
+        output="x.rsnap",
+        application=application,
     )
     done = replay.start(["bash", "-c", 'ulimit -f 1200; exec "$@"', "limited", *command])
     said = done.communicate(timeout=90)[1]

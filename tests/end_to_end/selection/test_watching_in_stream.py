@@ -99,7 +99,7 @@ def test_streams_that_wait_for_one_another_are_right_as_ever(replay):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--when", "crash", "--ring-bandwidth", "2G"], "have each launch waited for"),
+        (["--when", "slower=2x", "--ring", "1", "--ring-bandwidth", "2G"], "have each launch waited for"),
         (["--when", "error", "--ring-bandwidth", "0"], "is no size"),
         (["--ring-bandwidth", "2G"], "belong to --when"),
     ],
@@ -138,3 +138,24 @@ def test_a_capture_that_watches_no_more_is_not_asked(replay, wait_for_pause):
     pause_file.unlink()
     process.communicate(timeout=90)
     assert info(replay)["summary"]["trigger"].startswith("time launch")
+
+
+def test_memory_that_watching_takes_is_bounded_and_told(replay):
+    fault(replay, "--when", "error", "--memory", "params,40M", "--status", "how.jsonl")
+    last = json.loads((replay.folder / "how.jsonl").read_text().splitlines()[-1])
+    assert 16 << 20 < last["memory_bytes"] <= 40 << 20
+    assert last["beyond_memory"] == 0
+    assert info(replay)["summary"]["trigger"].startswith("error launch 57 of scatter")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--when", "error", "--memory", "31M"], "too little to watch with"),
+        (["--memory", "2G"], "is no choice"),
+        (["--when", "error", "--memory", "sunday"], "is no choice"),
+    ],
+)
+def test_a_bound_that_makes_no_sense_is_refused(replay, options, words):
+    done = replay.capture(*options, application=["true"], status=int(ExitCode.USAGE))
+    assert words in done.stderr

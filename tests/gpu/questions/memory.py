@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import struct
 from typing import Any
 
@@ -211,6 +212,42 @@ def copy_host() -> dict[str, Any]:
     return {"holds": all(isinstance(answer, int) and answer != 0 for answer in wrong), "answers": answers}
 
 
+def _killed_with_shared(descriptor: int, kind: str) -> dict[str, int]:
+    """Copies 4 KiB of sevens into memory of the descriptor, writes a word after it, and is killed."""
+    driver, libc = Driver(), ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    address = libc.mmap(None, word(MIB), 3, 1, descriptor, word())
+    if answer := driver.ask("cuMemHostRegister_v2", word(address), word(MIB), 3):
+        return {"cuMemHostRegister": answer}
+    device, seen = driver.allocate(4 * KIB), word()
+    driver.do("cuMemHostGetDevicePointer_v2", ctypes.byref(seen), word(address), 0)
+    driver.do("cuMemsetD32_v2", device, 7, word(KIB))
+    driver.do("cuMemcpyDtoHAsync_v2", word(address + 4 * KIB), device, word(4 * KIB), None)
+    driver.do("cuStreamWriteValue32_v2", None, seen, 9, 0)
+    if kind == "waits":
+        driver.do("cuCtxSynchronize")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def shared() -> dict[str, Any]:
+    """GT-REGISTER-SHARED."""
+    answers: dict[str, Any] = {}
+    for kind in ("waits", "at once"):
+        descriptor = os.memfd_create("shared")
+        os.ftruncate(descriptor, MIB)
+        ended = apart(_killed_with_shared, descriptor, kind)
+        told = int.from_bytes(os.pread(descriptor, 4, 0), "little")
+        answers[kind] = {
+            "ended": ended,
+            "told": told,
+            "whole": os.pread(descriptor, 4 * KIB, 4 * KIB) == struct.pack("<I", 7) * KIB,
+        }
+    holds = answers["waits"] == {"ended": "signal 9", "told": 9, "whole": True}
+    at_once = answers["at once"]
+    return {"holds": holds and (at_once["whole"] or at_once["told"] == 0), "answers": answers}
+
+
 CLAIMS = {
     "GT-ADDRESS-GRANULE": granule,
     "GT-PAST-END": past_end,
@@ -219,4 +256,5 @@ CLAIMS = {
     "GT-PLANE-FORMATS": planes,
     "GT-COPY-PITCH": copy_pitch,
     "GT-COPY-HOST": copy_host,
+    "GT-REGISTER-SHARED": shared,
 }

@@ -35,7 +35,7 @@ def watch(
         command: list[object] = [program("watched"), way]
         alone, _ = run(command, preload=False)
         settings = EVERY | {"max_snapshots": 1} | settings
-        if way in ("context", "shared"):  # which wait for the device, though not for long
+        if way in ("context", "shared", "shared, ended"):  # which wait for the device, though not for long
             flags = sanitizers.FLAGS[sanitizers.CHOSEN] if sanitizers.CHOSEN else ()
             name = f"patient{sanitizers.CHOSEN}"
             run.interposer = shim(name, '-DREPLAY_VERSION="test"', PATIENCE, instrumentation=flags)
@@ -113,9 +113,40 @@ def test_a_launch_that_does_not_end_is_told_also_when_a_thread_is_inside_the_dri
     assert told == f"hang launch {wrong(said)} of increment: it has not ended after 0.5 s"
 
 
+@pytest.mark.parametrize("way", ["shared", "shared, ended"])
 def test_with_nan_a_launch_beside_another_on_the_same_memory_is_waited_for(
-    watch: Callable[..., object],
+    watch: Callable[..., object], way: str
 ) -> None:
-    said, capture, told = watch("shared", when="nan")
+    said, capture, told = watch(way, when="nan")
     assert told == []
     assert without_wait(capture) == int(wrong(said, "flown")) - 1  # all others but the first
+
+
+def test_launches_that_nobody_has_looked_at_are_looked_at_when_the_program_ends(
+    watch: Callable[..., object],
+) -> None:
+    said, capture, _ = watch("exit", when="nan")
+    assert without_wait(capture) == int(wrong(said, "flown")) - 1
+    assert capture.only.process["watched.not_judged"] == "0"
+    assert int(capture.only.process["watched.without_types"]) >= without_wait(capture)  # each was
+
+
+def test_with_crash_launches_are_waited_for_where_nobody_keeps_the_memory(
+    watch: Callable[..., object],
+) -> None:
+    said, capture, _ = watch("error", when="crash")
+    assert without_wait(capture) == 0
+    windows = [note.split()[1] for note in capture.only.notes_of(NoteCode.WINDOW_OPEN)]
+    assert windows[: int(wrong(said))] == [str(n) for n in range(1, int(wrong(said)) + 1)]
+
+
+def test_watching_takes_no_more_memory_than_it_may_and_says_what_it_did_without(
+    watch: Callable[..., object],
+) -> None:
+    for limit in (1 << 20, 8 << 20, 24 << 20):  # the last has room to read contents, and for some copies
+        _, capture, told = watch("error", **ERRORS, ring_memory=limit)
+        found = capture.only.process
+        assert 0 < int(found["watched.memory_bytes"]) <= limit
+        assert (int(found["watched.beyond_memory"]) > 0) == (limit < 24 << 20)
+        assert bool(without_wait(capture)) == (limit == 24 << 20)
+    assert len(told) == 1

@@ -63,7 +63,7 @@ static void *capture_streams(void *unused) {
 }
 
 static void *launch_and_ask(void *unused) {
-  for (int n = 0; n < 200 && synchronise() == 0; n++)
+  while (synchronise() == 0)
     launch_in(increment, 0);
   synchronise();
   return NULL;
@@ -121,7 +121,7 @@ int main(int count, char **words) {
     for (int n = 0; n < 8; n++)
       pthread_create(&threads[n], NULL, launch_and_ask, NULL);
     usleep(3000);
-    *stops = ILLEGAL_ADDRESS;
+    *next_stops = ILLEGAL_ADDRESS;
     for (int n = 0; n < 8; n++)
       pthread_join(threads[n], NULL);
   } else if (!strcmp(way, "context")) { // ends while the device has not done its work, which it does later
@@ -149,6 +149,18 @@ int main(int count, char **words) {
     say("flown");
     launch_several(1, 0x22);
     go_on();
+  } else if (!strcmp(way, "shared, ended")) { // by another stream that has the handle of one that has ended
+    launch_several(2, 0x11);
+    *next_stops = NOT_READY;
+    launch_several(1, 0x11);
+    say("flown");
+    end_stream(0x11);
+    launch_several(1, 0x11);
+    go_on();
+  } else if (!strcmp(way, "exit")) { // before anybody has looked at the last ones
+    launch_several(20, 0);
+    say("flown");
+    exit(0);
   } else if (!strcmp(way, "hang")) {
     fail(0, NOT_READY);
     sleep(2);

@@ -8,9 +8,10 @@ import struct
 import numpy as np
 import pytest
 
-from replay.api.vocabulary import NoteCode, RecordKind
+from replay.api.vocabulary import Moment, NoteCode, RecordKind
 from replay.errors import FileError, FormatError, VersionError
 from replay.raw import checksum, records
+from replay.raw.appending import Appender
 from replay.raw.records import RawFile
 
 from ..helpers.raw_writer import RawWriter, scale_capture
@@ -169,6 +170,29 @@ def test_log_of_an_ended_process_needs_no_half(small):
     offsets, ending = read(small.path)
     assert [offset - BEGIN + 64 for offset in offsets] == small.offsets
     assert ending.offset == small.path.stat().st_size
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_records_that_are_added_follow_those_of_a_process_that_is_gone(small, first):
+    count, path = len(small.offsets), small.path.with_name("calls.78.bin")
+    blobs = path.with_name("blobs.78.bin")
+    for in_log in range(0, count, 3):
+        path.write_bytes(with_halves(small, in_log, count - 1, first, junk=b"\xa5") + b"\x01" * 40)
+        blobs.write_bytes(b"earlier")
+        with RawFile(path) as raw:
+            before = list(raw.records())
+            appender = Appender(raw, blobs)
+        appender.note(NoteCode.WINDOW_OPEN, "launch 9", call=7)
+        appender.copy(0x1000, 3, bytes(256 << 10) + b"later", Moment.BEFORE, 7)
+        appender.write()
+        with RawFile(path) as raw:
+            *records, note, copied = raw.records()
+        assert records == before
+        assert (raw.ending.state, raw.ending.text) == ("truncated", "")
+        assert note.payload[8:] == b"launch 9"
+        entries = [struct.unpack_from("<IIQ", copied.payload, 32 + 16 * n) for n in range(2)]
+        assert entries == [(0, 0, (1 << 64) - 1), (1, checksum.crc32c(b"later"), 64)]
+        assert blobs.read_bytes()[64:] == b"later"
 
 
 def test_log_that_ends_before_the_halves_ends_there(small):
