@@ -258,7 +258,7 @@ void SharedRaces::look(Warp &w, const Instruction *i, uint32_t lanes, const uint
   const uint32_t *clock = clocks_->of_warp(w.index);
   const uint32_t phase = now.at.phase = clocks_->phase();
   const bool meets_copies = !copied_.empty();
-  const bool one_piece = bytes <= uint32_t{1} << piece_bits_ && !meets_copies;
+  const bool one_piece = bytes <= uint32_t{1} << piece_bits_;
   uint64_t last = UINT64_MAX; // where lanes before this one read, whom nothing has written in this phase
   uint32_t readers = 0;
   for (; lanes; lanes &= lanes - 1) {
@@ -272,17 +272,22 @@ void SharedRaces::look(Warp &w, const Instruction *i, uint32_t lanes, const uint
     now.at.thread = w.index * lanes_per_warp + lane;
     now.at.clock = clock[lane];
     if (one_piece) {
-      Piece &piece = pieces_[offset >> piece_bits_];
+      const uint64_t p = offset >> piece_bits_;
+      Piece &piece = pieces_[p];
       const bool is_written = piece.write.at.phase == phase || piece.strong_write.at.phase == phase;
-      if (kind == AccessKind::load && !is_written) {
+      const uint32_t copy = meets_copies ? copied_[p].write : 0;
+      if (kind == AccessKind::load && !is_written &&
+          (copy == 0 || copies.knows_end(now.at.thread, copy))) {
         readers = offset == last ? readers + 1 : 1;
-        last = offset;
+        if (!meets_copies)
+          last = offset;
         read(piece, now);
         continue;
       }
-      if (kind == AccessKind::store && !is_written && !strong && piece.read[0].at.phase != phase) {
+      if (kind == AccessKind::store && !is_written && !strong && !meets_copies &&
+          piece.read[0].at.phase != phase) {
         piece.write = now;
-        written_in_[offset >> piece_bits_] = execution_;
+        written_in_[p] = execution_;
         continue;
       }
     }
