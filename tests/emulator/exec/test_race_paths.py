@@ -133,3 +133,17 @@ LOOP:
   st.shared.u32 [%r2], %t;
 """
     assert compare(fresh, tmp_path, [Pair("many", body)]) > 0
+
+
+def test_a_store_is_the_writer_where_a_copy_was_before_it(fresh: Fresh, tmp_path: Path) -> None:
+    body = f"""
+  {CAREFUL}
+  cp.async.ca.shared.global [%a], [%o], 4;
+  cp.async.wait_all;
+  bar.sync 0;
+  st.shared.u32 [%a], %t;
+  bar.sync 0;
+  ld.shared.u32 %r2, [%a];
+  st.shared.u32 [%x], %t;
+"""
+    assert compare(fresh, tmp_path, [Pair("stored", body)]) > 0

@@ -306,8 +306,7 @@ void SharedRaces::look(Warp &w, const Instruction *i, uint32_t lanes, const uint
       Piece &piece = pieces_[p];
       const bool is_written = piece.write.at.phase == phase || piece.strong_write.at.phase == phase;
       const uint32_t copy = meets_copies ? copied_[p].write : 0;
-      if (kind == AccessKind::load && !is_written &&
-          (copy == 0 || copies.knows_end(now.at.thread, copy))) {
+      if (kind == AccessKind::load && !is_written && (copy == 0 || copies.knows_end(now.at.thread, copy))) {
         readers = offset == last ? readers + 1 : 1;
         if (!meets_copies)
           last = offset;
