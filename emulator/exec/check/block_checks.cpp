@@ -242,8 +242,10 @@ void BlockChecks::touch_mbarrier(Warp &w, const Instruction *i, uint32_t lane, u
                                  AccessKind kind, bool strong) {
   uint64_t addresses[lanes_per_warp];
   addresses[lane] = address;
-  if (looks_at_shared_)
-    races_.access(w, i, uint32_t{1} << lane, addresses, 8, kind, strong);
+  if (!looks_at_shared_)
+    return;
+  races_.look_at_each();
+  races_.access(w, i, uint32_t{1} << lane, addresses, 8, kind, strong);
 }
 
 void BlockChecks::begin_mbarrier(Warp &w, const Instruction *i, uint32_t lane, uint64_t address) {

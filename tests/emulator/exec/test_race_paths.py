@@ -1,6 +1,6 @@
 """Accesses of a whole warp that are looked at together give what looking at each lane gives, in random kernels.
 
-A kernel with a copy that nobody executes has each lane of each access looked at.
+A block that has initialised an mbarrier has each lane of each access looked at.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from mbarrier_kernels import FRAME
 from race_kernels import Pair, module
 from race_suites import checked, script
 
@@ -17,7 +18,15 @@ if TYPE_CHECKING:
     from conftest import Fresh
 
 KERNELS, BLOCK = 16, 128
+CAREFUL = "+++ @%z mbarrier.init.shared.b64 [%k], 1;"
 ORDERS = ["bar.sync 0;"] * 3 + ["bar.warp.sync -1;"] * 2 + ["membar.cta;", "bar.sync 1;"]
+OF_COPIES = [
+    "cp.async.wait_all; bar.sync 0;",
+    "cp.async.wait_all;",
+    "cp.async.commit_group;",
+    "cp.async.wait_group 1;",
+]
+COPY = "cp.async.ca.shared.global [%r2+{at}], [%g], {bytes};"
 # Where threads access words of so many bytes: each its own one, then one for several.
 APART = [
     "mul.lo.u32 %r2, %t, {bytes};",
@@ -47,14 +56,14 @@ def access(choice: random.Random, places: list[str]) -> list[str]:
         bytes=bytes_each, shift=choice.choice([1, 3, 4]), any=choice.randrange(128)
     )
     guard = choice.choice(["", "", "@%p1 ", "@!%p1 "])
-    operations = OPERATIONS[bytes_each][:2] * OFTEN + OPERATIONS[bytes_each]
+    operations = OPERATIONS[bytes_each][:2] * OFTEN + OPERATIONS[bytes_each] + [COPY]
     first, step = 16 * choice.randrange(40), choice.choice([0, 16, 64])
     return [
         f"{place} and.b32 %r2, %r2, {2048 - bytes_each}; add.u32 %r2, %r2, %b;",
         "cvt.u64.u32 %rd1, %r2; cvta.shared.u64 %rd1, %rd1;",
         f"setp.lt.u32 %p1, %t, {choice.choice([1, 16, 31, 32, 64, 100])};",
         *(
-            guard + choice.choice(operations).format(at=first + step * turn)
+            guard + choice.choice(operations).format(at=first + step * turn, bytes=bytes_each)
             for turn in range(choice.choice([1, 2, 4]))
         ),
     ]
@@ -62,9 +71,10 @@ def access(choice: random.Random, places: list[str]) -> list[str]:
 
 def kernel(choice: random.Random, name: str, places: list[str]) -> Pair:
     barriers = choice.choice([0.1, 0.3, 0.5])
-    lines = ["+++ bra NOT; cp.async.wait_all; NOT:"]
+    lines = [CAREFUL]
+    orders = choice.choice([ORDERS, ORDERS + OF_COPIES])
     for _ in range(choice.randrange(4, 24)):
-        lines += [choice.choice(ORDERS)] if choice.random() < barriers else access(choice, places)
+        lines += [choice.choice(orders)] if choice.random() < barriers else access(choice, places)
     return Pair(name, "\n".join(lines))
 
 
@@ -79,13 +89,14 @@ def relative(item: dict[str, Any], first_line: int) -> list[dict[str, Any]]:
 
 def compare(fresh: Fresh, folder: Path, pairs: list[Pair], without: str = "") -> int:
     """How many findings there are, which are the same for both kernels of each pair; but for those of one kind."""
-    text, marks = module(pairs)
-    items = checked(fresh, folder, script(list(marks), text, block=BLOCK), THREADS="2")
-    lines = text.split("\n")
+    text, marks = module(pairs, FRAME)
+    run = script(list(marks), text, block=BLOCK, values="data, maps")
+    items = checked(fresh, folder, run, THREADS="2")
+    begins = {name: text[: text.index(f".entry {name}(")].count("\n") for name in marks}
     count = 0
     for pair in pairs:
         plain, careful = (
-            relative(items[f"{pair.name}_{end}"], lines.index(f".visible .entry {pair.name}_{end}()") + extra)
+            relative(items[f"{pair.name}_{end}"], begins[f"{pair.name}_{end}"] + extra)
             for end, extra in (("fault", 0), ("twin", 1))
         )
         plain, careful = ([one for one in found if one["kind"] != without] for found in (plain, careful))
@@ -108,8 +119,8 @@ def test_random_kernels(fresh: Fresh, tmp_path: Path, places: list[str], without
 
 
 def test_more_reads_than_are_kept_before_a_write(fresh: Fresh, tmp_path: Path) -> None:
-    body = """
-  +++ bra NOT; cp.async.wait_all; NOT:
+    body = f"""
+  {CAREFUL}
   st.shared.u32 [%a], %t;
   bar.sync 0;
   ld.shared.u32 %r2, [%a];
@@ -122,3 +133,17 @@ LOOP:
   st.shared.u32 [%r2], %t;
 """
     assert compare(fresh, tmp_path, [Pair("many", body)]) > 0
+
+
+def test_a_store_is_the_writer_where_a_copy_was_before_it(fresh: Fresh, tmp_path: Path) -> None:
+    body = f"""
+  {CAREFUL}
+  cp.async.ca.shared.global [%a], [%o], 4;
+  cp.async.wait_all;
+  bar.sync 0;
+  st.shared.u32 [%a], %t;
+  bar.sync 0;
+  ld.shared.u32 %r2, [%a];
+  st.shared.u32 [%x], %t;
+"""
+    assert compare(fresh, tmp_path, [Pair("stored", body)]) > 0

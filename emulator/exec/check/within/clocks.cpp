@@ -9,6 +9,7 @@ void Clocks::prepare(uint32_t threads) {
   clock_.assign(threads_, 1);
   near_.assign(size_t{threads_} * lanes_per_warp, 0);
   warp_phase_.assign(threads_ / lanes_per_warp, 0);
+  knows_near_.assign(threads_ / lanes_per_warp, false);
   far_.resize(threads_);
   fenced_.resize(threads_);
   phase_ = 1;
@@ -26,7 +27,9 @@ void Clocks::begin_warp(uint32_t warp) {
     return;
   warp_phase_[warp] = phase_;
   std::fill_n(clock_.begin() + warp * lanes_per_warp, lanes_per_warp, 1);
-  std::fill_n(near_.begin() + warp * lanes_per_warp * lanes_per_warp, lanes_per_warp * lanes_per_warp, 0);
+  if (knows_near_[warp])
+    std::fill_n(near_.begin() + warp * lanes_per_warp * lanes_per_warp, lanes_per_warp * lanes_per_warp, 0);
+  knows_near_[warp] = false;
 }
 
 uint32_t &Clocks::clock_of(uint32_t thread) {
@@ -64,6 +67,7 @@ void Clocks::learn(uint32_t thread, const Knowledge &from) {
     return;
   uint32_t warp = thread / lanes_per_warp;
   begin_warp(warp);
+  knows_near_[warp] = true;
   join(far_[thread], from);
   for (uint32_t l = 0; l < lanes_per_warp; ++l)
     near(thread, l) = std::max(near(thread, l), from.time[warp * lanes_per_warp + l]);
@@ -71,6 +75,7 @@ void Clocks::learn(uint32_t thread, const Knowledge &from) {
 
 void Clocks::join_lanes(uint32_t warp, uint32_t lanes) {
   begin_warp(warp);
+  knows_near_[warp] = true;
   uint32_t first = warp * lanes_per_warp, *known = near_.data() + size_t{first} * lanes_per_warp;
   uint32_t all[lanes_per_warp] = {};
   bool far = false;

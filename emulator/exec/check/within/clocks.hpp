@@ -110,6 +110,7 @@ private:
   std::vector<uint32_t> clock_;      // of threads whose warp has begun in this phase
   std::vector<uint32_t> near_;       // of each thread what it knows of its own warp
   std::vector<uint32_t> warp_phase_; // in which the two above were begun
+  std::vector<bool> knows_near_;     // of each warp, whether `near_` is not all 0
   std::vector<Knowledge> far_;       // of each thread what it knows of all
   std::vector<Knowledge> fenced_;    // of each thread what it knew at its last fence
   Knowledge barriers_[barriers];

@@ -89,4 +89,15 @@ bool Copies::knows_end(uint32_t thread, uint32_t copy) const {
   return false;
 }
 
+bool Copies::is_known_to_all(uint32_t copy) const {
+  const Copy &one = copies_[copy];
+  if (one.end == CopyEnd::gate)
+    return false;
+  const Series &series = series_[one.thread][static_cast<size_t>(one.end)];
+  return one.number <= series.known_to_all ||
+         std::any_of(series.ended.begin(), series.ended.end(), [&](const Ended &ended) {
+           return ended.count >= one.number && !ended.with_phase && ended.at.phase != clocks_->phase();
+         });
+}
+
 } // namespace emulator

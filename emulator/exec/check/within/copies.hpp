@@ -38,6 +38,8 @@ public:
 
   // Whether the thread is ordered after the end of the copy.
   bool knows_end(uint32_t thread, uint32_t copy) const;
+  // Whether all threads are, from now on. False also where nobody can tell at once.
+  bool is_known_to_all(uint32_t copy) const;
 
 private:
   struct Copy {

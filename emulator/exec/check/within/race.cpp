@@ -21,6 +21,7 @@ void SharedRaces::prepare(const Launch &launch, uint64_t base, uint64_t bytes, C
   written_in_.assign(pieces_.size(), 0);
   was_read_.prepare(bytes);
   was_written_.prepare(bytes);
+  being_copied_.prepare(bytes);
 }
 
 inline void SharedRaces::read(Piece &piece, const Access &now) {
@@ -95,6 +96,7 @@ void SharedRaces::copy(Warp &w, uint32_t lane, uint64_t address, uint64_t bytes,
   const uint64_t offset = address - base_;
   if (offset >= bytes_ || bytes == 0)
     return;
+  open(copy, offset, std::min(bytes, bytes_ - offset));
   Access now;
   now.at = {clocks_->phase(), clocks_->of_warp(w.index)[lane], w.index * lanes_per_warp + lane};
   now.instruction = copies.instruction_of(copy);
@@ -145,16 +147,41 @@ void SharedRaces::begin_phase() {
   noted_offsets_.clear();
   was_read_.clear();
   was_written_.clear();
+  if (open_copies_.empty())
+    return;
+  auto ended = std::remove_if(open_copies_.begin(), open_copies_.end(),
+                              [&](const OpenCopy &one) { return copies.is_known_to_all(one.copy); });
+  open_copies_.erase(ended, open_copies_.end());
+  being_copied_.clear();
+  for (const OpenCopy &one : open_copies_)
+    being_copied_.add(one.offset, one.bytes);
+}
+
+void SharedRaces::open(uint32_t copy, uint64_t offset, uint64_t bytes) {
+  if (looks_at_each_)
+    return;
+  begin_phase();
+  if (!noted_.empty() && was_read_.any(offset, bytes))
+    look_at_noted();
+  if (open_copies_.size() == most_open) {
+    look_at_each();
+    return;
+  }
+  if (open_copies_.empty())
+    being_copied_.clear();
+  open_copies_.push_back({copy, offset, bytes});
+  being_copied_.add(offset, bytes);
 }
 
 bool SharedRaces::is_alone(Warp &w, const Instruction *i, const Reach &reach, uint64_t lowest, uint32_t bytes,
                            AccessKind kind) {
   const uint64_t offset = lowest - base_;
   if (reach.pattern == Pattern::far_apart || offset >= bytes_ || reach.span > bytes_ - offset ||
-      !copied_.empty())
+      looks_at_each_)
     return false;
   begin_phase();
-  if (was_written_.any(offset, reach.span))
+  if (was_written_.any(offset, reach.span) ||
+      (!open_copies_.empty() && being_copied_.any(offset, reach.span)))
     return false;
   if (kind == AccessKind::load) {
     note_read(w, i, reach, lowest, bytes);
@@ -175,6 +202,9 @@ void SharedRaces::write(const Warp &w, const Instruction *i, const Reach &reach,
   now.at.phase = clocks_->phase();
   const uint32_t *clock = clocks_->of_warp(w.index);
   Piece *piece = pieces_.data() + (offset >> piece_bits_);
+  if (!copied_.empty())
+    std::fill_n(copied_.begin() + static_cast<std::ptrdiff_t>(offset >> piece_bits_),
+                reach.lanes * bytes >> piece_bits_, Copied{});
   for (uint32_t lane = 0; lane < reach.lanes; ++lane) {
     now.at.thread = w.index * lanes_per_warp + lane;
     now.at.clock = clock[lane];
@@ -231,7 +261,7 @@ void SharedRaces::look_at_noted() {
 
 void SharedRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const uint64_t *addresses,
                          uint32_t bytes, AccessKind kind, bool strong) {
-  if (copied_.empty()) {
+  if (!looks_at_each_) {
     begin_phase();
     const bool reads = kind == AccessKind::load;
     bool meets_noted = false;
@@ -258,7 +288,7 @@ void SharedRaces::look(Warp &w, const Instruction *i, uint32_t lanes, const uint
   const uint32_t *clock = clocks_->of_warp(w.index);
   const uint32_t phase = now.at.phase = clocks_->phase();
   const bool meets_copies = !copied_.empty();
-  const bool one_piece = bytes <= uint32_t{1} << piece_bits_ && !meets_copies;
+  const bool one_piece = bytes <= uint32_t{1} << piece_bits_;
   uint64_t last = UINT64_MAX; // where lanes before this one read, whom nothing has written in this phase
   uint32_t readers = 0;
   for (; lanes; lanes &= lanes - 1) {
@@ -272,17 +302,21 @@ void SharedRaces::look(Warp &w, const Instruction *i, uint32_t lanes, const uint
     now.at.thread = w.index * lanes_per_warp + lane;
     now.at.clock = clock[lane];
     if (one_piece) {
-      Piece &piece = pieces_[offset >> piece_bits_];
+      const uint64_t p = offset >> piece_bits_;
+      Piece &piece = pieces_[p];
       const bool is_written = piece.write.at.phase == phase || piece.strong_write.at.phase == phase;
-      if (kind == AccessKind::load && !is_written) {
+      const uint32_t copy = meets_copies ? copied_[p].write : 0;
+      if (kind == AccessKind::load && !is_written && (copy == 0 || copies.knows_end(now.at.thread, copy))) {
         readers = offset == last ? readers + 1 : 1;
-        last = offset;
+        if (!meets_copies)
+          last = offset;
         read(piece, now);
         continue;
       }
-      if (kind == AccessKind::store && !is_written && !strong && piece.read[0].at.phase != phase) {
+      if (kind == AccessKind::store && !is_written && !strong && !meets_copies &&
+          piece.read[0].at.phase != phase) {
         piece.write = now;
-        written_in_[offset >> piece_bits_] = execution_;
+        written_in_[p] = execution_;
         continue;
       }
     }

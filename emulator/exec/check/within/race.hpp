@@ -21,6 +21,8 @@ public:
     copies.start();
     copied_.assign(copied_.size(), {});
     told_ = 0;
+    open_copies_.clear();
+    looks_at_each_ = false;
   }
 
   // Whether that is all there is to a weak access of a warp: no other of this phase is near, or it reads as
@@ -39,6 +41,12 @@ public:
               AccessKind kind, bool strong);
   // A copy that `lane` issues reads or writes these bytes. More than one range may be of one copy.
   void copy(Warp &warp, uint32_t lane, uint64_t address, uint64_t bytes, bool writes, uint32_t copy);
+
+  // From now on access() looks at all that the block does, as mbarriers ask for.
+  void look_at_each() {
+    settle();
+    looks_at_each_ = true;
+  }
 
   // Of the mbarrier at an address no arrival is known any more.
   void forget_arrivals(uint64_t mbarrier);
@@ -120,6 +128,7 @@ private:
     uint32_t offsets;                                             // of others, in noted_offsets_
   };
   void begin_phase();
+  void open(uint32_t copy, uint64_t offset, uint64_t bytes);
   void note_read(Warp &warp, const Instruction *i, const Reach &reach, uint64_t lowest, uint32_t bytes);
   void look_at_noted();
   // A store of lanes side by side, where nothing else was done in this phase.
@@ -129,6 +138,15 @@ private:
   std::vector<NotedRead> noted_;
   std::vector<std::array<uint32_t, lanes_per_warp>> noted_offsets_;
   Stretches was_read_, was_written_;
+  // Copies whose end was not known to all threads when the phase began.
+  struct OpenCopy {
+    uint32_t copy;
+    uint64_t offset, bytes;
+  };
+  static constexpr size_t most_open = 1 << 14;
+  std::vector<OpenCopy> open_copies_;
+  Stretches being_copied_; // by them
+  bool looks_at_each_ = false;
   uint32_t stretches_phase_ = 0; // that these and `noted_` are of
 
   Clocks *clocks_ = nullptr;
