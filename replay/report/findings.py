@@ -31,9 +31,9 @@ WORDS = {
     "loses_digits": "a difference of numbers that are almost equal",
 }
 WORDS_OF_COPIES = {
-    "write_after_write": "two writes, one of them an asynchronous copy, which nothing orders",
-    "read_after_write": "a read of what was written, one of them an asynchronous copy, which nothing orders",
-    "write_after_read": "a write over what was read, one of them an asynchronous copy, which nothing orders",
+    "write_after_write": "two writes, one of them asynchronous, which nothing orders",
+    "read_after_write": "a read of what was written, one of them asynchronous, which nothing orders",
+    "write_after_read": "a write over what was read, one of them asynchronous, which nothing orders",
 }
 
 

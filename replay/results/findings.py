@@ -32,7 +32,7 @@ class MemoryFinding:
     invalid_atomic, uninitialised_read, race, barrier_error. launches: in how many launches of the kernel;
     first_launch: the first of them, of all that were checked, from 1; count: by how many threads, each time.
     same_value: both wrote the same, which is no fault by itself. one_warp: both threads are of one warp, so that a
-    `__syncwarp` is missing. asynchronous: one of the two is an asynchronous copy, which goes on after its
+    `__syncwarp` is missing. asynchronous: one of the two is an asynchronous copy or wgmma, which goes on after its
     instruction. value, new_value: of a race, the first 8 bytes that were in memory when the second side came, and
     those that it writes, as numbers; "" where not known. writer: of a race whose first side reads, who wrote what
     it read, null where nobody in the launch did. earlier_kernel, earlier_launch: of a race between two launches,

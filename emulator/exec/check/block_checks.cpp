@@ -69,6 +69,8 @@ std::unique_ptr<BlockChecks> BlockChecks::create(const Launch &launch, std::vect
     checks->clocks_.prepare(launch.threads_per_block);
   if (checks->looks_at_shared_)
     checks->races_.prepare(launch, base, bytes, checks->clocks_);
+  if (checks->looks_at_shared_)
+    checks->product_groups_.resize(warps.size());
   if (between)
     between->prepare(checks->global_, checks->clocks_);
   return checks->follows_order_ || checks->looks_at_lanes_ || checks->shadow_ ? std::move(checks) : nullptr;
@@ -83,8 +85,10 @@ void BlockChecks::start(uint64_t block) {
   if (!follows_order_)
     return;
   clocks_.begin_block();
-  if (looks_at_shared_)
+  if (looks_at_shared_) {
     races_.start(block);
+    product_groups_.assign(product_groups_.size(), 0);
+  }
   if (between_)
     global_.order.start(block);
 }
@@ -229,6 +233,25 @@ void BlockChecks::wait_for_all_copies(const Warp &w, CopyEnd end) {
 void BlockChecks::arrive_after_copies(const Warp &w, uint32_t lane, uint64_t mbarrier) {
   if (looks_at_shared_)
     races_.copies.arrive_after(w.index * lanes_per_warp + lane, mbarrier);
+}
+
+uint32_t BlockChecks::begin_product(const Warp &w, const Instruction *i) {
+  if (!looks_at_shared_)
+    return 0;
+  const Clocks::GatePhase end{clocks_.current_phase(w.index / warps_of_group).gate,
+                              product_groups_[w.index] + 1};
+  return races_.copies.issue(w.index * lanes_per_warp, static_cast<uint32_t>(i - w.program->code.data()),
+                             end);
+}
+
+void BlockChecks::wait_for_products(const Warp &w, uint64_t groups) {
+  if (!looks_at_shared_ || product_groups_[w.index] <= groups)
+    return;
+  const uint64_t gate = w.index / warps_of_group; // no mbarrier is at such an address
+  while (clocks_.current_phase(gate).number <= product_groups_[w.index] - groups)
+    clocks_.complete_phase(gate);
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1)
+    clocks_.see_phase(w.index * lanes_per_warp + first_lane(lanes), gate);
 }
 
 void BlockChecks::clear(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes) {

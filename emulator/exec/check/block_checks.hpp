@@ -49,6 +49,14 @@ public:
   void wait_for_copies(const Warp &warp, CopyEnd end, uint64_t groups);
   void wait_for_all_copies(const Warp &warp, CopyEnd end);
   void arrive_after_copies(const Warp &warp, uint32_t lane, uint64_t mbarrier);
+  // wgmma by a warp: what it reads of shared memory, likewise. The groups of a warpgroup are phases of a gate
+  // of its own: whoever waits for one of its warps has seen them, and so has who is ordered after that.
+  uint32_t begin_product(const Warp &warp, const Instruction *i);
+  void commit_products(const Warp &warp) {
+    if (looks_at_shared_)
+      ++product_groups_[warp.index];
+  }
+  void wait_for_products(const Warp &warp, uint64_t groups);
   // st.bulk.
   void clear(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes);
   // What lanes do with an mbarrier in shared memory.
@@ -78,6 +86,7 @@ private:
   SharedRaces races_;
   GlobalRaces *between_ = nullptr; // of the launch; nullptr: not looked for
   GlobalRaces::OfBlock global_;
+  std::vector<uint32_t> product_groups_; // that each warp has committed
   std::unique_ptr<BlockShadow> shadow_;
   std::vector<std::vector<const Instruction *>> set_registers_; // of each warp, in its order
 };

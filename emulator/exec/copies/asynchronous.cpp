@@ -323,6 +323,8 @@ const Instruction *commit(Warp &w, const Instruction *i) {
   Track track = static_cast<Track>(i->immediate);
   if (w.block->checks && (track == Track::copies || track == Track::bulk))
     w.block->checks->commit_copies(w, end_of(track));
+  if (w.block->checks && track == Track::products)
+    w.block->checks->commit_products(w);
   if (!w.block->pending)
     return i + 1;
   w.block->pending->commit(w, track, w.active);
@@ -336,6 +338,8 @@ const Instruction *wait_for_products(Warp &w, const Instruction *i) {
   PendingOperations &pending = *w.block->pending;
   pending.pass_moment();
   uint32_t groups = pending.groups_of_warp(w, Track::products), staying = static_cast<uint32_t>(i->immediate);
+  if (w.block->checks)
+    w.block->checks->wait_for_products(w, staying);
   if (groups <= staying)
     return w.go_to(i + 1);
   Warp *first = warpgroup_of(w);
@@ -355,8 +359,9 @@ const Instruction *wait(Warp &w, const Instruction *i) {
   bool reading = i->immediate >> 8 & 1, all = i->immediate >> 9 & 1;
   Track track = static_cast<Track>(i->immediate & 0xff);
   const uint64_t groups = static_cast<uint64_t>(i->immediate >> 16);
-  if (BlockChecks *checks = w.block->checks.get();
-      checks && (track == Track::copies || track == Track::bulk)) {
+  if (BlockChecks *checks = w.block->checks.get(); checks && track == Track::products) {
+    checks->wait_for_products(w, groups);
+  } else if (checks && (track == Track::copies || track == Track::bulk)) {
     if (all)
       checks->wait_for_all_copies(w, end_of(track));
     else

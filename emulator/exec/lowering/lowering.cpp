@@ -226,7 +226,7 @@ void Lowering::instruction() {
   instruction_class_ = class_of(opcode);
   if (std::string_view name = asynchronous_name(opcode); !name.empty()) {
     program_.has_asynchronous = true;
-    bool followed = name == "cp" || name == "mbarrier" || name == "st" || name == "red";
+    bool followed = name == "cp" || name == "mbarrier" || name == "st" || name == "red" || name == "wgmma";
     if (!followed && (program_.unfollowed.empty() || orders_threads(name)))
       program_.unfollowed = name;
   }

@@ -38,6 +38,12 @@ TWICE = (
 )
 BRANCH, ADDRESS, OUTPUT = ("undefined_branch",), ("undefined_address",), ("undefined_output",)
 PAIRS = [
+    Pair("sum_of_a_widened_byte", """
+  +++ st.shared.u8 [%a], %t;
+  ld.shared.u8 %r1, [%a];  // first
+  add.u32 %r1, %r1, 5;
+  st.global.u32 [%o], %r1;  // then
+""", OUTPUT),
     Pair("shared_output", """
   +++ st.shared.u32 [%a], %t;
   ld.shared.u32 %r1, [%a];  // first
@@ -305,6 +311,8 @@ COPIED:
 ]  # fmt: skip
 # What copies, drops or overwrites undefined bits decides nothing by them.
 RIGHT = {
+    # As a structure is packed whose first byte is padding.
+    "widened_byte": "  ld.shared.u8 %r1, [%a]; shl.b32 %r2, %t, 8; or.b32 %r1, %r1, %r2; st.global.u32 [%o], %r1;",
     "padding": """
   st.local.u32 [buffer], %t; st.local.u8 [buffer+4], %t; st.local.u32 [buffer+8], %t;
   ld.local.v4.u32 {%r1, %r2, %r3, %r4}, [buffer];

@@ -12,6 +12,7 @@ import block_order_kernels
 import copy_race_kernels
 import global_race_kernels
 import mbarrier_kernels
+import product_race_kernels
 import race_kernels
 import within_block_kernels
 from race_kernels import Pair, module
@@ -86,6 +87,14 @@ SUITES = [
         block=global_race_kernels.THREADS,
         grid=global_race_kernels.GRID,
         values="data",
+    ),
+    Suite(
+        "products",
+        "shared",
+        product_race_kernels.PAIRS,
+        mbarrier_kernels.FRAME,
+        block=product_race_kernels.BLOCK,
+        values="data, maps",
     ),
     Suite(
         "block",

@@ -211,7 +211,7 @@ bool GlobalRaces::look(Warp &w, const Instruction *i, uint32_t lane, const uint6
     }
     uint32_t *other = in.others && in.others[index] ? &in.others[index] : nullptr;
     // What several threads of a block load by one instruction, one of them may store: compilers let each
-    // thread load what it needs of a value that they share.
+    // thread load what it needs of a value that they share, as Triton does of a scalar.
     const bool is_shared_load = other && at(*other).block == now.block && at(*other).phase == now.phase &&
                                 at(*other).instruction == at(cell.read).instruction;
     for (const uint32_t read : {cell.read, other ? *other : 0})

@@ -22,6 +22,11 @@ public:
 
   // A number for a copy that the thread issues. mbarrier: with CopyEnd::gate.
   uint32_t issue(uint32_t thread, uint32_t instruction, CopyEnd end, uint64_t mbarrier);
+  // The same of one that ends with such a phase.
+  uint32_t issue(uint32_t thread, uint32_t instruction, Clocks::GatePhase end) {
+    copies_.push_back({thread, instruction, CopyEnd::gate, 0, end});
+    return static_cast<uint32_t>(copies_.size() - 1);
+  }
   uint32_t thread_of(uint32_t copy) const { return copies_[copy].thread; }
   uint32_t instruction_of(uint32_t copy) const { return copies_[copy].instruction; }
 

@@ -95,6 +95,7 @@ void Lowering::multiply_of_warpgroup(Opcode &opcode) {
   if (next != operand_count())
     unsupported("with " + std::to_string(operand_count()) + " operands");
   emit_product(form, "mma");
+  result_.code.back().instruction.is_copy = true; // it reads its matrices later
 }
 
 } // namespace emulator

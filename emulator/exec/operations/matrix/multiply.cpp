@@ -83,18 +83,34 @@ struct Operands {
   SharedMatrix shared_b(Warp &w, const MatrixForm &form) const {
     return {w, b_descriptor, !form.columns_b, memory_distance};
   }
-  // Each warp reads its rows of A; B counts once for the warpgroup, with its first warp.
-  void count_descriptors(Warp &w, const MatrixForm &form) const {
+  // Each warp reads its rows of A; B counts once for the warpgroup, with its first warp. Rows of chunks, or
+  // units of rows with a chunk in each column: look(matrix, first, lines, pieces).
+  template <typename Look> void for_each_shared(Warp &w, const MatrixForm &form, Look look) const {
     constexpr u32 row_chunks = 2;
     u32 of_group = w.index % 4, unit_rows = tile_rows;
     if (form.shared_a && form.columns_a)
-      shared_a(w, form).count_columns(w, of_group * form.m / unit_rows, form.m / unit_rows, form.held_k());
+      look(shared_a(w, form), of_group * form.m / unit_rows, form.m / unit_rows, form.held_k());
     else if (form.shared_a)
-      shared_a(w, form).count_rows(w, of_group * form.m, form.m, row_chunks);
+      look(shared_a(w, form), of_group * form.m, form.m, row_chunks);
     if (of_group == 0 && form.columns_b)
-      shared_b(w, form).count_columns(w, 0, form.n / unit_rows, form.k);
+      look(shared_b(w, form), 0, form.n / unit_rows, form.k);
     else if (of_group == 0)
-      shared_b(w, form).count_rows(w, 0, form.n, row_chunks * form.k / form.held_k());
+      look(shared_b(w, form), 0, form.n, row_chunks * form.k / form.held_k());
+  }
+  void count_descriptors(Warp &w, const MatrixForm &form) const {
+    for_each_shared(w, form, [&](const SharedMatrix &matrix, u32 first, u32 lines, u32 pieces) {
+      matrix.by_rows ? matrix.count_rows(w, first, lines, pieces)
+                     : matrix.count_columns(w, first, lines, pieces);
+    });
+  }
+  // From now on until a wait for its group the product reads them.
+  void check_descriptors(Warp &w, const Instruction *i, const MatrixForm &form) const {
+    BlockChecks &checks = *w.block->checks;
+    const u32 product = checks.begin_product(w, i);
+    for_each_shared(w, form, [&](const SharedMatrix &matrix, u32 first, u32 lines, u32 pieces) {
+      matrix.for_each_chunk(first, lines, pieces,
+                            [&](u64 address) { checks.copies(w, 0, address, chunk_bytes, false, product); });
+    });
   }
   // Registers after those of C: metadata, factors.
   const uint32_t *more(const MatrixForm &form) const {
@@ -292,6 +308,8 @@ const Instruction *multiply(Warp &w, const Instruction *i) {
   Operands at(w, i, form);
   if (form.of_warpgroup)
     at.count_descriptors(w, form);
+  if (form.of_warpgroup && w.block->checks)
+    at.check_descriptors(w, i, form);
   if (form.of_warpgroup && w.block->pending) {
     at.memory_distance = w.block->cluster->distance_to_fenced(*w.block);
     defer_product(w, form, at.a, at.d, at.adds, [&w, &form, i, at] { perform(w, i, form, at); });

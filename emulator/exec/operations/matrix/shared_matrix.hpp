@@ -89,6 +89,14 @@ struct SharedMatrix {
     count(w, columns, units, [&](u32 column, u32 unit) { return place_in_column(first + unit, column); });
   }
 
+  // Calls look(address) for the 16 bytes of each of these.
+  template <typename Look> void for_each_chunk(u32 first, u32 lines, u32 pieces, Look look) const {
+    for (u32 line = 0; line < lines; ++line)
+      for (u32 piece = 0; piece < pieces; ++piece)
+        look(base + swizzled(start + (by_rows ? place_in_row(first + line, piece)
+                                              : place_in_column(first + line, piece))));
+  }
+
   const void *find(const Warp &w, const Instruction *i, u64 place, u32 lane = 0) const {
     u64 address = swizzled(start + place);
     if (address + chunk_bytes > size)
