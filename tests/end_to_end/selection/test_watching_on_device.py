@@ -98,6 +98,6 @@ def test_the_launch_that_made_the_nan_is_kept_with_its_inputs(replay, watch, way
 
 
 def test_only_what_was_before_a_launch_is_copied(replay, watch):
-    _, watched = watch(replay.application("goes_wrong", "nan"))
+    _, watched = watch(replay.application("goes_wrong", "nan", "60", "40"))
     launches, copied = re.match(r"([0-9]+) launches without a wait, ([0-9.]+) KiB", watched).groups()
     assert float(copied) <= int(launches) * 8  # of two buffers at most, 4 KiB each
