@@ -31,6 +31,7 @@ static struct watched read_watched(void) {
                          .max_snapshots = number_of(ENV_MAX_SNAPSHOTS),
                          .every_ns = number_of(ENV_EVERY),
                          .in_stream = number_of(ENV_RING_IN_STREAM) == 1,
+                         .checks_on_device = number_of(ENV_NAN_ON_DEVICE) == 1,
                          .ring_room = number_of(ENV_RING_BYTES),
                          .ring_bandwidth = number_of(ENV_RING_BANDWIDTH),
                          .memory = number_of(ENV_RING_MEMORY)};

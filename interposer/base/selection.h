@@ -10,6 +10,7 @@ struct watched {
   uint64_t ring; // launches that are kept until it is known whether they went wrong; 0: the next are recorded
   uint64_t hang_ns, time_ns, every_ns, max_snapshots;
   bool in_stream;          // before-images are copied in stream order, and the host does not wait
+  bool checks_on_device;   // for NaN
   uint64_t ring_room;      // bytes for them, 0: as usual
   uint64_t ring_bandwidth; // bytes of them in a second, 0: no limit
   uint64_t memory;         // bytes that watching takes in the process at most, 0: no limit

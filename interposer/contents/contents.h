@@ -59,12 +59,16 @@ uint64_t streams_ended(void); // how many: the handle of one may be given to ano
 bool device_becomes_idle(const struct range_list *list, const char **problem);
 extern const char context_has_ended[]; // a problem that nobody need hear of when there is nothing to read
 void note_device_error(const char *problem, enum moment moment,
-                       uint64_t call);         // if it is one; the gate is closed
-void device_reports(int error, uint64_t call); // what a call of the application was told
-bool device_is_idle(void);                     // of the current context, asked and not waited for
-int device_error_met(void);                    // by a wait of the shim; 0: none
-bool device_failed_before(void);               // a launch that is recorded
-bool device_stayed_busy(void);                 // for longer than is waited
+                       uint64_t call); // if it is one; the gate is closed
+// What a call of the application was told. messages: of the driver, asked before locks were taken; or NULL.
+void device_reports(int error, uint64_t call, const char *messages);
+// The newest of what the driver keeps of its messages (since CUDA 12.9), whole lines, on the heap; NULL: no
+// memory. Asking changes nothing.
+char *device_messages(void);
+bool device_is_idle(void);       // of the current context, asked and not waited for
+int device_error_met(void);      // by a wait of the shim; 0: none
+bool device_failed_before(void); // a launch that is recorded
+bool device_stayed_busy(void);   // for longer than is waited
 
 // ---- what the host writes between two calls -----------------------------------------------------
 

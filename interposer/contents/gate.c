@@ -255,33 +255,40 @@ bool device_becomes_idle(const struct range_list *list, const char **problem) {
   return *problem == NULL;
 }
 
-void device_reports(int error, uint64_t call) {
+void device_reports(int error, uint64_t call, const char *messages) {
   atomic_store(&device_error, error);
-  note_device_error(error_of_earlier_work, MOMENT_AFTER, call);
+  write_note(NOTE_DEVICE_ERROR, 0, call, "%d %d %s", error, (int)MOMENT_AFTER,
+             messages != NULL ? messages : "");
 }
 
 int device_error_met(void) { return atomic_load(&device_error); }
 bool device_stayed_busy(void) { return atomic_load(&patience_has_ended); }
 bool device_failed_before(void) { return atomic_load(&failed_before); }
 
-// The newest of what the driver keeps of its messages (since CUDA 12.9), whole lines. Asking changes nothing.
-static const char *last_messages(void) {
+char *device_messages(void) {
   enum { ROOM = 25600, KEPT = 900 }; // documented as the largest buffer; of a note
-  static char messages[ROOM];        // the gate is closed
+  char *messages = malloc(ROOM);
   size_t length = ROOM;
+  if (messages == NULL)
+    return NULL;
   if (ASK("cuLogsDumpToMemory", 0, word(messages), word(&length), 0) != SUCCESS || length >= ROOM)
-    return "";
+    length = 0;
   messages[length] = 0;
-  if (length <= KEPT)
-    return messages;
-  const char *line = strchr(messages + length - KEPT, '\n');
-  return line == NULL ? messages + length - KEPT : line + 1;
+  if (length > KEPT) {
+    const char *last = messages + length - KEPT, *line = strchr(last, '\n');
+    last = line == NULL ? last : line + 1;
+    memmove(messages, last, strlen(last) + 1);
+  }
+  return messages;
 }
 
 void note_device_error(const char *problem, enum moment moment, uint64_t call) {
   if (moment == MOMENT_BEFORE && (problem == error_of_earlier_work || problem == device_is_busy))
     atomic_store(&failed_before, true);
-  if (problem == error_of_earlier_work)
-    write_note(NOTE_DEVICE_ERROR, 0, call, "%d %d %s", atomic_load(&device_error), (int)moment,
-               last_messages());
+  if (problem != error_of_earlier_work)
+    return;
+  char *messages = device_messages();
+  write_note(NOTE_DEVICE_ERROR, 0, call, "%d %d %s", atomic_load(&device_error), (int)moment,
+             messages != NULL ? messages : "");
+  free(messages);
 }

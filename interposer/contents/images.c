@@ -28,11 +28,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 64, MARKER_BYTES = MARKERS * sizeof(uint32_t) };
+enum { ALIGNMENT = 64, MARKER_BYTES = MARKERS * sizeof(uint32_t) + SCANS * FLAGS_BYTES };
 static const uint64_t usual_room = (uint64_t)64 << 20;
 
-static ZERO_IN_CHILD uint8_t *table;         // then what `memory` is
-static ZERO_IN_CHILD uint8_t *memory;        // the markers, then the images; NULL: there is no context for it
+static ZERO_IN_CHILD uint8_t *table; // then what `memory` is
+static ZERO_IN_CHILD uint8_t
+    *memory; // markers, flags of scans, then the images; NULL: there is no context for it
 static ZERO_IN_CHILD bool may_be_used_again; // no stream writes there
 static ZERO_IN_CHILD uint64_t room, head, context_of_memory, markers_on_device;
 static ZERO_IN_CHILD bool is_refused;
@@ -113,6 +114,7 @@ bool images_can_be_made(uint64_t context, size_t table_bytes) {
     return false;
   memory = table + table_bytes;
   context_of_memory = context;
+  scans_begin();
   return true;
 }
 
@@ -128,6 +130,7 @@ void images_end(uint64_t context, bool are_written) {
   if (may_be_used_again && !is_shared())
     madvise(memory, MARKER_BYTES + room, MADV_DONTNEED);
   memory = NULL;
+  scans_end();
   head = 0;
 }
 
@@ -160,6 +163,22 @@ int write_marker(unsigned marker, uint32_t value, struct stream_name stream) {
 
 uint32_t marker(unsigned marker) {
   return atomic_load_explicit((_Atomic uint32_t *)(void *)memory + marker, memory_order_acquire);
+}
+
+static uint64_t flags_of(unsigned scan) { return MARKERS * sizeof(uint32_t) + (uint64_t)scan * FLAGS_BYTES; }
+
+int begin_scan(unsigned scan, const struct range *range, struct stream_name stream) {
+  return scan_range(range, stream, markers_on_device + flags_of(scan));
+}
+
+void forget_scan(unsigned scan) { memset(memory + flags_of(scan), 0, FLAGS_BYTES); }
+
+uint8_t found_by_scan(unsigned scan) {
+  const uint8_t *flags = memory + flags_of(scan);
+  uint8_t bits = 0;
+  for (unsigned bit = 0; bit < FLAGS_BYTES; bit++)
+    bits |= (uint8_t)((flags[bit] != 0) << bit);
+  return bits;
 }
 
 // ---- what can be reached without reading --------------------------------------------------------

@@ -33,6 +33,17 @@ const uint8_t *image_at(uint64_t position);
 int write_marker(unsigned marker, uint32_t value, struct stream_name stream);
 uint32_t marker(unsigned marker); // the value that it holds now
 
+// Whether a range holds a NaN or an infinity is looked at on the device, in stream order (scan.c): the flags
+// of a scan are a byte for each bit of nonfinite_in, in pinned memory.
+enum { SCANS_OF_ONE = 16, SCANS = MARKERS / 2 * SCANS_OF_ONE, FLAGS_BYTES = 8 };
+void scans_begin(void); // in the current context
+void scans_end(void);
+bool can_be_scanned(const struct range *range);
+int scan_range(const struct range *range, struct stream_name stream, uint64_t flags);
+int begin_scan(unsigned scan, const struct range *range, struct stream_name stream);
+void forget_scan(unsigned scan);
+uint8_t found_by_scan(unsigned scan); // bits
+
 // Where the pointers in a range led when it was read last: only then is it known what a launch can reach. In
 // order: it is about to be read, some words of it lead somewhere, it was read whole.
 enum { MOST_TARGETS = 16 };

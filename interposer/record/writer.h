@@ -35,7 +35,8 @@ uint32_t times_asked(void);             // by `replay trigger`
 struct watch_counts {                   // of a capture that watches
   uint32_t state;                       // 0: none, 1: it watches, 2: it has ended
   uint32_t hits;
-  uint64_t launches, in_stream, waited, paused, beyond_bandwidth, image_bytes, memory_bytes, beyond_memory;
+  uint64_t launches, in_stream, waited, paused, beyond_bandwidth, image_bytes, memory_bytes, beyond_memory,
+      on_device;
 };
 void tell_counts(const struct watch_counts *counts);
 void write_process_text(const char *text, size_t bytes);

@@ -143,10 +143,10 @@ static void write_flight(uint32_t window, uint64_t number, void *state) {
   if (flight->has_returned || error != 0 || !told->is_the_one)
     encode_leave(&call, told->is_the_one ? verdict->result : SUCCESS);
   if (error != 0)
-    device_reports(error, number);
+    device_reports(error, number, verdict->messages);
   for (unsigned n = 0; n < flight->images_count; n++) {
     const struct range *range = &flight->images[n].range;
-    if (verdict->has_outputs && has_passed(flight) && !flight->is_lost)
+    if (verdict->has_outputs && flight->has_after && has_passed(flight) && !flight->is_lost)
       write_image(flight, &flight->images[n], MOMENT_AFTER, number, told->end);
     else
       write_note(NOTE_MEMORY_NOT_READ, 0, number, "%lu bytes at 0x%lx: %s", range->bytes, range->base,
@@ -229,6 +229,30 @@ void tell_ring(uint64_t base, uint64_t bytes) {
 
 static ZERO_IN_CHILD atomic_bool is_told; // that it has
 
+// refused: the flight of a launch that the driver has refused, 0: the device has failed. With the lock.
+static void tell_failure(int result, uint64_t refused, bool is_error, const char *messages) {
+  bool sticky = refused == 0;
+  unsigned count = 1;
+  struct flight *flight = refused != 0 ? flight_of(refused) : flight_that_failed(&count);
+  int error = sticky ? result : 0;
+  is_told = sticky;
+  if (flight != NULL && images_are_there() && (refused == 0 || flight->number == refused)) {
+    struct verdict verdict = {.trigger = !is_error               ? NULL
+                                         : error == ERROR_ASSERT ? "assert"
+                                                                 : "error",
+                              .result = sticky ? SUCCESS : result,
+                              .error = error,
+                              .has_outputs = takes_outputs(),
+                              .messages = messages};
+    int length = snprintf(verdict.words, sizeof verdict.words,
+                          sticky ? "the device reports error %d" : "the driver answered %d", result);
+    if (count > 1)
+      snprintf(verdict.words + length, sizeof verdict.words - (size_t)length,
+               "; it is one of %u launches that were under way", count);
+    tell_flight(flight, &verdict);
+  }
+}
+
 void device_may_have_failed(struct call *call, int result) {
   bool sticky = is_sticky(result);
   uint64_t refused = call != NULL && !sticky ? call->flight : 0;
@@ -245,31 +269,13 @@ void device_may_have_failed(struct call *call, int result) {
   if (refused != 0 &&
       (atomic_load(&captures_under_way) > 0 || !device_becomes_idle(&(struct range_list){0}, &problem)))
     return;
-  if (!take_flights())
-    return;
-  if (is_told) { // by another thread meanwhile
+  char *messages = sticky ? device_messages() : NULL;
+  if (take_flights()) {
+    if (!is_told) // by another thread meanwhile
+      tell_failure(result, refused, is_error, messages);
     give_flights();
-    return;
   }
-  unsigned count = 1;
-  struct flight *flight = refused != 0 ? flight_of(refused) : flight_that_failed(&count);
-  int error = sticky ? result : 0;
-  is_told = sticky;
-  if (flight != NULL && images_are_there() && (refused == 0 || flight->number == refused)) {
-    struct verdict verdict = {.trigger = !is_error               ? NULL
-                                         : error == ERROR_ASSERT ? "assert"
-                                                                 : "error",
-                              .result = sticky ? SUCCESS : result,
-                              .error = error,
-                              .has_outputs = takes_outputs()};
-    int length = snprintf(verdict.words, sizeof verdict.words,
-                          sticky ? "the device reports error %d" : "the driver answered %d", result);
-    if (count > 1)
-      snprintf(verdict.words + length, sizeof verdict.words - (size_t)length,
-               "; it is one of %u launches that were under way", count);
-    tell_flight(flight, &verdict);
-  }
-  give_flights();
+  free(messages);
 }
 
 void look_for_failure(void) {

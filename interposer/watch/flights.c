@@ -112,7 +112,7 @@ static bool share_memory(const struct flight *one, const struct flight *other) {
 
 static uint64_t end_of_images(const struct flight *flight) {
   uint64_t end = next_image();
-  for (unsigned n = 0; n < flight->images_count * (takes_outputs() ? 2 : 1); n++) {
+  for (unsigned n = 0; n < flight->images_count * (flight->has_after ? 2 : 1); n++) {
     uint64_t bytes = flight->images[n % flight->images_count].range.bytes;
     end = position_for(end, bytes) + bytes;
   }
@@ -179,7 +179,7 @@ static bool is_allowed(uint64_t bytes) {
 static void reserve_images(struct flight *flight) {
   for (unsigned n = 0; n < flight->images_count; n++)
     flight->images[n].position = reserve_image(flight->images[n].range.bytes);
-  for (unsigned n = 0; n < flight->images_count && takes_outputs(); n++)
+  for (unsigned n = 0; n < flight->images_count && flight->has_after; n++)
     flight->images[n].after = reserve_image(flight->images[n].range.bytes);
   flight->next_image = next_image();
 }
@@ -198,16 +198,31 @@ _Static_assert(FLIGHTS * sizeof(struct flight) % FLIGHTS_OFFSET == 0, "whole pag
 static void begin_flights(void) {
   enum { TABLE_BYTES = FLIGHTS_OFFSET + FLIGHTS * sizeof(struct flight) };
   struct flights_header *header = table_of_images();
-  *header = (struct flights_header){.version = FLIGHTS_VERSION,
-                                    .flights = FLIGHTS,
-                                    .flight_bytes = sizeof(struct flight),
-                                    .kept = (uint32_t)kept_flights(),
-                                    .markers_offset = TABLE_BYTES,
-                                    .images_offset = TABLE_BYTES + MARKERS * sizeof(uint32_t),
-                                    .room = image_room()};
+  *header =
+      (struct flights_header){.version = FLIGHTS_VERSION,
+                              .flights = FLIGHTS,
+                              .flight_bytes = sizeof(struct flight),
+                              .kept = (uint32_t)kept_flights(),
+                              .markers_offset = TABLE_BYTES,
+                              .images_offset = TABLE_BYTES + MARKERS * sizeof(uint32_t) + SCANS * FLAGS_BYTES,
+                              .room = image_room()};
   memcpy(header->magic, "RCAPRING", sizeof header->magic);
   flights.items = (struct flight *)(void *)((uint8_t *)header + FLIGHTS_OFFSET);
   other_work = selection.has_kernel || selection.bounded || watches_crashes();
+}
+
+static bool is_scanned(const struct flight *flight) { return judges_outputs() && !flight->has_after; }
+
+// Whether what it leaves is looked at on the device, or in copies.
+static bool chooses_way(struct flight *flight) {
+  _Static_assert((int)MOST_IMAGES <= (int)SCANS_OF_ONE, "flags");
+  flight->has_after = takes_outputs();
+  unsigned scanned = 0;
+  while (scanned < flight->images_count && can_be_scanned(&flight->images[scanned].range))
+    scanned++;
+  if (scanned == flight->images_count && scanned > 0 && !watches_crashes())
+    flight->has_after = false;
+  return true;
 }
 
 static bool can_fly(uint64_t context) {
@@ -238,10 +253,11 @@ static enum flying prepare_flight(struct call *call) {
   other_work = other_work || several_streams;
   flight->images_count = 0;
   if ((call->packed == NULL && call->kernel->parameter_count != 0) || !copy_arguments(flight, call) ||
-      !find_ranges(flight, call, context, &bytes) || !has_place(flight, call->ordinal))
+      !find_ranges(flight, call, context, &bytes) || !chooses_way(flight) ||
+      !has_place(flight, call->ordinal))
     return FLIGHT_WAITS;
   search_last_images();
-  bytes *= takes_outputs() ? 2 : 1;
+  bytes *= flight->has_after ? 2 : 1;
   if (!is_allowed(bytes)) {
     other_work = true;
     return FLIGHT_BEYOND;
@@ -255,6 +271,8 @@ static enum flying prepare_flight(struct call *call) {
   flight->kernel = call->kernel;
   flight->tells_begin = other_work;
   reserve_images(flight);
+  for (unsigned n = 0; n < flight->images_count && is_scanned(flight); n++)
+    forget_scan((unsigned)((last_flight() + 1) % FLIGHTS) * SCANS_OF_ONE + n);
   atomic_store_explicit(&flight->number, last_flight() + 1, memory_order_release);
   int result = enqueue(flight);
   if (result != SUCCESS) { // of which the launch will tell
@@ -264,6 +282,7 @@ static enum flying prepare_flight(struct call *call) {
   }
   call->flight = flight->number;
   atomic_store(&flights.last, flight->number);
+  atomic_fetch_add(&flown.scanned, is_scanned(flight));
   atomic_fetch_add(&flown.image_bytes, bytes);
   atomic_fetch_add(&perturbation.copied_bytes, bytes);
   return FLIGHT_BEGINS;
@@ -307,7 +326,8 @@ enum flying begin_flight(struct call *call) {
 static int finish(struct flight *flight, bool has_run) {
   int result = SUCCESS;
   for (unsigned n = 0; n < flight->images_count && has_run && takes_outputs() && result == SUCCESS; n++)
-    result = take_image(&flight->images[n].range, flight->stream, flight->images[n].after);
+    result = flight->has_after ? take_image(&flight->images[n].range, flight->stream, flight->images[n].after)
+                               : begin_scan(scan_of(flight, n), &flight->images[n].range, flight->stream);
   if (!has_run)
     flight->is_judged = true;
   return result == SUCCESS ? write_marker(begin_marker(flight) + 1, (uint32_t)flight->number, flight->stream)

@@ -16,7 +16,7 @@ enum {
   PACKED_BYTES = 1024,
 };
 
-// Of what is reached there is an image from after the launch, too.
+// Of what is reached there is an image from after the launch, too, unless that is looked at on the device.
 static inline bool takes_outputs(void) { return (selection.when.triggers & (WHEN_NAN | WHEN_CRASH)) != 0; }
 static inline bool watches_crashes(void) { return (selection.when.triggers & WHEN_CRASH) != 0; }
 
@@ -47,10 +47,11 @@ struct flight {
   uint8_t packed[PACKED_BYTES];
   const struct function *function;
   struct kernel *kernel;
+  bool has_after; // images from after it; else, with --when nan, they are looked at on the device
 };
 _Static_assert(offsetof(struct flight, thread) == 144 && offsetof(struct flight, config) == 168 &&
                    offsetof(struct flight, images) == 800 && sizeof(struct image) == 64 &&
-                   sizeof(struct flight) == 2864,
+                   sizeof(struct flight) == 2872,
                "ring.py");
 
 // Before the flights.
@@ -58,7 +59,7 @@ struct flights_header {
   char magic[8]; // written last
   uint32_t version, flights, flight_bytes, kept;
   uint64_t markers_offset, images_offset, room;
-  struct flown flown; // counts, as they are now
+  struct flown flown; // counts, as they are now; the first four are told
 };
 enum { FLIGHTS_OFFSET = 4096, FLIGHTS_VERSION = 1 };
 
@@ -88,6 +89,9 @@ static inline bool in_same_stream(const struct flight *one, const struct flight 
 static inline unsigned begin_marker(const struct flight *flight) {
   return 2 * (unsigned)(flight->number % FLIGHTS);
 }
+static inline unsigned scan_of(const struct flight *flight, unsigned image) {
+  return (unsigned)(flight->number % FLIGHTS) * SCANS_OF_ONE + image;
+}
 static inline bool has_begun(const struct flight *flight) {
   return !flight->tells_begin || marker(begin_marker(flight)) == (uint32_t)flight->number;
 }
@@ -106,6 +110,7 @@ struct verdict {
   int result, error; // of the launch; that the device reports, 0: none
   bool has_outputs;  // the images from after the launch are there, also of those before it
   char words[200];
+  const char *messages; // of the driver
 };
 // Writes the window of a flight, and those of the ring before it. With the lock. False: a window is open.
 bool tell_flight(struct flight *flight, const struct verdict *verdict);

@@ -151,7 +151,8 @@ static void tell_now(void) {
                                 .beyond_bandwidth = atomic_load(&flown.beyond_bandwidth),
                                 .image_bytes = atomic_load(&flown.image_bytes),
                                 .memory_bytes = atomic_load(&rooms.taken),
-                                .beyond_memory = atomic_load(&rooms.refused)};
+                                .beyond_memory = atomic_load(&rooms.refused),
+                                .on_device = atomic_load(&flown.scanned)};
   tell_counts(&counts);
 }
 
@@ -328,9 +329,10 @@ static size_t describe_flights(uint64_t not_judged, char *text, size_t room) {
     return 0;
   return (size_t)snprintf(text, room,
                           "watched.in_stream=%lu\nwatched.waited=%lu\nwatched.beyond_bandwidth=%lu\n"
-                          "watched.image_bytes=%lu\nwatched.not_judged=%lu\n",
+                          "watched.image_bytes=%lu\nwatched.not_judged=%lu\nwatched.on_device=%lu\n",
                           atomic_load(&flown.launches), atomic_load(&flown.waited),
-                          atomic_load(&flown.beyond_bandwidth), atomic_load(&flown.image_bytes), not_judged);
+                          atomic_load(&flown.beyond_bandwidth), atomic_load(&flown.image_bytes), not_judged,
+                          atomic_load(&flown.scanned));
 }
 
 void end_watching(uint64_t not_judged) {

@@ -25,6 +25,7 @@ void begin_watching(void);              // when the process has been described
 void end_watching(uint64_t not_judged); // before the process ends
 struct flown { // what is counted of launches that are not waited for, or could not be
   _Atomic uint64_t launches, waited, beyond_bandwidth, image_bytes;
+  _Atomic uint64_t scanned; // of launches, whose outputs are looked at on the device
 };
 extern struct flown flown;
 

@@ -239,6 +239,7 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_RING_IN_STREAM": "1: their contents are copied in stream order, and the host does not wait",
     "REPLAY_CAPTURE_RING_BANDWIDTH": "bytes of such copies in a second at most; 0: no limit",
     "REPLAY_CAPTURE_RING_MEMORY": "bytes of memory that watching takes in the process at most; 0: no limit",
+    "REPLAY_CAPTURE_NAN_ON_DEVICE": "1: a kernel of the shim looks for NaN, and not the host in copies",
     "REPLAY_CAPTURE_MAX_SNAPSHOTS": "how often a trigger may come",
     "REPLAY_CAPTURE_EVERY": "ns from one time to the next, at least",
     "REPLAY_CAPTURE_HOME": "the home folder, which paths are written with as ~; absent: paths are written whole",

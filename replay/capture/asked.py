@@ -16,7 +16,7 @@ from replay.text import number
 
 _SHARED = struct.Struct("<IQ")  # asked, recording_since_ns
 _OFFSET = 52
-_COUNTS = struct.Struct("<IIQQQQQQQQ")
+_COUNTS = struct.Struct("<IIQQQQQQQQQ")
 _COUNTS_OFFSET = 64
 HAS_ENDED = 2
 _MAGIC, _PID_OFFSET = b"RCAPCALL", 12
@@ -28,7 +28,8 @@ MAXIMUM_PROCESSES = 10_000
 class Counts:
     """What a process that is watched has counted so far (`struct watch_counts` of the shim). state: 0 none, 1 it
     watches, 2 watching has ended. launches: that matched. image_bytes: copied for launches that were not waited for.
-    memory_bytes: that watching takes. beyond_memory: how often --memory allowed no more."""
+    memory_bytes: that watching takes. beyond_memory: how often --memory allowed no more.
+    on_device: of the launches without a wait, those whose outputs a kernel looked at for NaN."""
 
     state: int = 0
     hits: int = 0
@@ -40,6 +41,7 @@ class Counts:
     image_bytes: int = 0
     memory_bytes: int = 0
     beyond_memory: int = 0
+    on_device: int = 0
 
 
 def counts_of(path: Path) -> Counts:

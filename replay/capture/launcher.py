@@ -35,6 +35,9 @@ from replay.privacy import Paths, home_folder, private_command, private_line
 from replay.reading import open_regular
 from replay.records import dataclass
 
+CHECK_ON_DEVICE = (
+    "REPLAY_CHECK_NAN_ON_DEVICE"  # 1 or 0; else it is done on a GPU: the CPU driver is slower at it
+)
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"  # where the NVTX headers inside an application look for a tool
 LEFT_BEHIND_WAIT_S = 10.0  # for processes that the application left running with the capture open
 WATCH_INTERVAL_S = 0.25
@@ -124,7 +127,10 @@ def capture_environment(
     if selection.torch_blocks or selection.torch_ranges:
         blocks, ranges = selection.torch_blocks, selection.torch_ranges
         child |= stacks.torch_hooks(child, driver, blocks=blocks, ranges=ranges)
-    return child | selection.environment()
+    child |= selection.environment()
+    if base.get(CHECK_ON_DEVICE, "0" if driver.emulated else "1") == "1":
+        child["REPLAY_CAPTURE_NAN_ON_DEVICE"] = "1"
+    return child
 
 
 def _prepended(first: str, rest: str | None) -> str:

@@ -24,7 +24,8 @@ class WatchEvent:
     began. launches: that matched. without_wait: of these, watched while the host did not wait. waited: of those of a
     ring, that were waited for. in_pauses: not watched, in a pause after a snapshot. beyond_bandwidth: not watched, as
     --ring-bandwidth did not allow it. copied_bytes: for launches without a wait. memory_bytes: that watching takes in
-    the application. beyond_memory: how often --memory allowed no more of it. snapshots: that were written.
+    the application. beyond_memory: how often --memory allowed no more of it. on_device: of those without a wait,
+    launches whose outputs a kernel looks at for NaN. snapshots: that were written.
     kept_bytes: of those that are still there. path: name of the snapshot that the event is about. why: its trigger, or
     why it failed."""
 
@@ -39,6 +40,7 @@ class WatchEvent:
     copied_bytes: int = 0
     memory_bytes: int = 0
     beyond_memory: int = 0
+    on_device: int = 0
     snapshots: int = 0
     kept_bytes: int = 0
     path: str = ""
@@ -119,6 +121,7 @@ class Live:
                 counts.image_bytes,
                 counts.memory_bytes,
                 counts.beyond_memory,
+                counts.on_device,
                 self.written,
                 self._kept_bytes(),
                 path.name if path is not None else "",

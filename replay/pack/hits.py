@@ -83,6 +83,8 @@ class Hits:
             return ""
         copied = size(_count(self.watched.get("watched.image_bytes", "")))
         said = f"{number(count, 'launch', 'launches')} without a wait, {copied} copied for them"
+        on_device = _count(self.watched.get("watched.on_device", ""))
+        said += f"; {on_device} looked at on the device" if on_device else ""
         return said + (f"; {waited} waited for" if waited else "")
 
 

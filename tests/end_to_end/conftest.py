@@ -25,6 +25,9 @@ from toolchain import BuiltOnce
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 DRIVER = os.environ.get("REPLAY_TEST_DRIVER", "emulator")
+os.environ.setdefault(
+    "REPLAY_CHECK_NAN_ON_DEVICE", "0"
+)  # so that outputs are there to be compared on a GPU, too
 TIMEOUT_S = 90  # for one command; on one loaded core everything here takes a few seconds
 
 Completed = subprocess.CompletedProcess[str]

@@ -57,7 +57,8 @@ PROGRAM = """
             launch(other, copy, 1, streams[1])
     if way == "freed":
         check(cu.cuMemFree(memory))
-        check(cu.cuMemAlloc(WORDS * 4))
+    if way == "unloaded":
+        check(cu.cuModuleUnload(check(cu.cuFuncGetModule(increment))))
     check(cu.cuCtxSynchronize())
     end()
 """
@@ -107,8 +108,9 @@ def test_of_two_streams_the_last_launches_are_kept(replay, crash):
     assert "outputs of 2 of 2 windows match" in replay("run", "x.rsnap").stdout
 
 
-def test_what_the_last_launch_had_is_written_before_it_is_freed(replay, crash):
-    crash("freed")
+@pytest.mark.parametrize("way", ["freed", "unloaded"])
+def test_what_the_last_launch_had_is_written_before_it_ends(replay, crash, way):
+    crash(way)
     assert replay("ls", "x.rsnap", "notes").stdout.count("WINDOW_OPEN") == 1
     assert "launch 9" in replay("ls", "x.rsnap", "notes").stdout
     assert "outputs match" in replay("run", "x.rsnap").stdout

@@ -150,3 +150,12 @@ def test_watching_takes_no_more_memory_than_it_may_and_says_what_it_did_without(
         assert (int(found["watched.beyond_memory"]) > 0) == (limit < 24 << 20)
         assert bool(without_wait(capture)) == (limit == 24 << 20)
     assert len(told) == 1
+
+
+def test_where_the_driver_takes_no_kernel_of_the_shim_the_host_looks_for_nan(
+    watch: Callable[..., object],
+) -> None:
+    _, capture, _ = watch("exit", when="nan", nan_on_device=1)  # the fake driver has no such kernel
+    assert without_wait(capture) > 0
+    assert capture.only.process["watched.on_device"] == "0"
+    assert capture.only.process["watched.not_judged"] == "0"

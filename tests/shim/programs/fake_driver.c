@@ -317,6 +317,8 @@ static const char *name_of(uint64_t handle) {
 
 EXPORT int cuModuleGetFunction(uint64_t *function, uint64_t module, const char *name) {
   LOGGED(cuModuleGetFunction, (uint64_t)function, module, (uint64_t)name)
+  if (strcmp(name, "replay_nonfinite") == 0) // the shim's own
+    return 500;
   *function = new_kernel(name);
   return 0;
 }

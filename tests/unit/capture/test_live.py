@@ -17,7 +17,7 @@ from replay.pack import PackReport
 @pytest.fixture
 def raw(tmp_path):
     def counted(hits, launches=0, name="calls.7.bin"):
-        counts = struct.pack("<IIQQQQQQQQ", 1, hits, launches, *[0] * 7)
+        counts = struct.pack("<IIQQQQQQQQQ", 1, hits, launches, *[0] * 8)
         (tmp_path / name).write_bytes(b"RCAPCALL" + bytes(56) + counts)
         return tmp_path
 
