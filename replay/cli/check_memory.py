@@ -38,10 +38,10 @@ def check_memory(
 ) -> int:
     """Replay a snapshot on the CPU driver, and find what its kernels do that CUDA leaves undefined.
 
-    init: branches, addresses and outputs that depend on memory or registers that nothing has written. race: accesses to
-    shared memory by two threads of a block that no barrier orders. sync: barriers and operations of a warp that not all
-    threads reach that must. Outputs may match all the same. numbers: the instructions that make a NaN or an infinity of
-    finite numbers.
+    init: branches, addresses and outputs that depend on memory or registers that nothing has written. race: accesses of
+    two threads to the same shared or global memory, or of works of two streams, that nothing orders. sync: barriers and
+    operations of a warp that not all threads reach that must. Outputs may match all the same. numbers: the instructions
+    that make a NaN or an infinity of finite numbers.
 
     Exit code 0: nothing was found. 1: something was. 3: it cannot be replayed.
     """
