@@ -167,8 +167,15 @@ uint32_t marker(unsigned marker) {
 
 static uint64_t flags_of(unsigned scan) { return MARKERS * sizeof(uint32_t) + (uint64_t)scan * FLAGS_BYTES; }
 
-int begin_scan(unsigned scan, const struct range *range, struct stream_name stream) {
-  return scan_range(range, stream, markers_on_device + flags_of(scan));
+int begin_scan(unsigned scan, const struct range *range, struct stream_name stream, uint8_t wanted,
+               unsigned found) {
+  return scan_range(range, stream, markers_on_device + flags_of(scan), wanted,
+                    markers_on_device + flags_of(found));
+}
+
+int take_image_if(unsigned found, const struct range *range, struct stream_name stream, uint64_t position) {
+  return copy_if(range, stream, markers_on_device + flags_of(found),
+                 markers_on_device + MARKER_BYTES + position % room);
 }
 
 void forget_scan(unsigned scan) { memset(memory + flags_of(scan), 0, FLAGS_BYTES); }

@@ -34,13 +34,19 @@ int write_marker(unsigned marker, uint32_t value, struct stream_name stream);
 uint32_t marker(unsigned marker); // the value that it holds now
 
 // Whether a range holds a NaN or an infinity is looked at on the device, in stream order (scan.c): the flags
-// of a scan are a byte for each bit of nonfinite_in, in pinned memory.
-enum { SCANS_OF_ONE = 16, SCANS = MARKERS / 2 * SCANS_OF_ONE, FLAGS_BYTES = 8 };
+// of a scan are a byte for each bit of nonfinite_in, in pinned memory. The last ones of a launch say whether
+// one of its scans found any of the bits that were wanted of it.
+enum { SCANS_OF_ONE = 17, SCANS = MARKERS / 2 * SCANS_OF_ONE, FLAGS_BYTES = 8 };
 void scans_begin(void); // in the current context
 void scans_end(void);
 bool can_be_scanned(const struct range *range);
-int scan_range(const struct range *range, struct stream_name stream, uint64_t flags);
-int begin_scan(unsigned scan, const struct range *range, struct stream_name stream);
+int scan_range(const struct range *range, struct stream_name stream, uint64_t flags, uint32_t wanted,
+               uint64_t found);
+int begin_scan(unsigned scan, const struct range *range, struct stream_name stream, uint8_t wanted,
+               unsigned found);
+// An image from after the launch, made only where `found` says so: then little travels to the host.
+int copy_if(const struct range *range, struct stream_name stream, uint64_t found, uint64_t to);
+int take_image_if(unsigned found, const struct range *range, struct stream_name stream, uint64_t position);
 void forget_scan(unsigned scan);
 uint8_t found_by_scan(unsigned scan); // bits
 

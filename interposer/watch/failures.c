@@ -146,7 +146,7 @@ static void write_flight(uint32_t window, uint64_t number, void *state) {
     device_reports(error, number, verdict->messages);
   for (unsigned n = 0; n < flight->images_count; n++) {
     const struct range *range = &flight->images[n].range;
-    if (verdict->has_outputs && flight->has_after && has_passed(flight) && !flight->is_lost)
+    if (verdict->has_outputs && has_passed(flight) && has_outputs(flight) && !flight->is_lost)
       write_image(flight, &flight->images[n], MOMENT_AFTER, number, told->end);
     else
       write_note(NOTE_MEMORY_NOT_READ, 0, number, "%lu bytes at 0x%lx: %s", range->bytes, range->base,

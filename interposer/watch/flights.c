@@ -10,6 +10,7 @@
 #include "arguments/arguments.h"
 #include "base/selection.h"
 #include "contents/contents.h"
+#include "contents/copy.h"
 #include "driver/real.h"
 #include "objects/objects.h"
 #include "record/encode.h"
@@ -112,7 +113,7 @@ static bool share_memory(const struct flight *one, const struct flight *other) {
 
 static uint64_t end_of_images(const struct flight *flight) {
   uint64_t end = next_image();
-  for (unsigned n = 0; n < flight->images_count * (flight->has_after ? 2 : 1); n++) {
+  for (unsigned n = 0; n < flight->images_count * (takes_outputs() ? 2 : 1); n++) {
     uint64_t bytes = flight->images[n % flight->images_count].range.bytes;
     end = position_for(end, bytes) + bytes;
   }
@@ -179,7 +180,7 @@ static bool is_allowed(uint64_t bytes) {
 static void reserve_images(struct flight *flight) {
   for (unsigned n = 0; n < flight->images_count; n++)
     flight->images[n].position = reserve_image(flight->images[n].range.bytes);
-  for (unsigned n = 0; n < flight->images_count && flight->has_after; n++)
+  for (unsigned n = 0; n < flight->images_count && takes_outputs(); n++)
     flight->images[n].after = reserve_image(flight->images[n].range.bytes);
   flight->next_image = next_image();
 }
@@ -211,18 +212,26 @@ static void begin_flights(void) {
   other_work = selection.has_kernel || selection.bounded || watches_crashes();
 }
 
-static bool is_scanned(const struct flight *flight) { return judges_outputs() && !flight->has_after; }
+static bool is_wanted(uint64_t address, unsigned type, uint8_t *had, uint8_t *appeared, const void *state) {
+  struct flight *flight = (struct flight *)(uintptr_t)state;
+  for (unsigned n = 0; n < flight->images_count; n++)
+    if (address - flight->images[n].range.base < flight->images[n].range.bytes)
+      flight->wanted[n] |= nonfinite_of_type(UINT8_MAX, type);
+  *had = *appeared = 0;
+  return false;
+}
 
 // Whether what it leaves is looked at on the device, or in copies.
-static bool chooses_way(struct flight *flight) {
-  _Static_assert((int)MOST_IMAGES <= (int)SCANS_OF_ONE, "flags");
-  flight->has_after = takes_outputs();
+static void choose_way(struct flight *flight) {
+  _Static_assert((int)MOST_IMAGES < (int)SCANS_OF_ONE, "flags");
   unsigned scanned = 0;
   while (scanned < flight->images_count && can_be_scanned(&flight->images[scanned].range))
     scanned++;
-  if (scanned == flight->images_count && scanned > 0 && !watches_crashes())
-    flight->has_after = false;
-  return true;
+  flight->is_scanned =
+      judges_outputs() && !watches_crashes() && scanned > 0 && scanned == flight->images_count;
+  memset(flight->wanted, 0, sizeof flight->wanted);
+  if (flight->is_scanned && flight->kernel->types_bytes != 0 && flight->has_packed)
+    made_nonfinite(flight->kernel, flight->packed, flight->packed_bytes, is_wanted, flight, NULL, 0);
 }
 
 static bool can_fly(uint64_t context) {
@@ -253,11 +262,12 @@ static enum flying prepare_flight(struct call *call) {
   other_work = other_work || several_streams;
   flight->images_count = 0;
   if ((call->packed == NULL && call->kernel->parameter_count != 0) || !copy_arguments(flight, call) ||
-      !find_ranges(flight, call, context, &bytes) || !chooses_way(flight) ||
-      !has_place(flight, call->ordinal))
+      !find_ranges(flight, call, context, &bytes) || !has_place(flight, call->ordinal))
     return FLIGHT_WAITS;
+  flight->kernel = call->kernel;
+  choose_way(flight);
   search_last_images();
-  bytes *= flight->has_after ? 2 : 1;
+  bytes *= takes_outputs() && !flight->is_scanned ? 2 : 1;
   if (!is_allowed(bytes)) {
     other_work = true;
     return FLIGHT_BEYOND;
@@ -268,10 +278,9 @@ static enum flying prepare_flight(struct call *call) {
   flight->ordinal = call->ordinal;
   flight->function = call->function;
   flight->record_function = call->record_function;
-  flight->kernel = call->kernel;
   flight->tells_begin = other_work;
   reserve_images(flight);
-  for (unsigned n = 0; n < flight->images_count && is_scanned(flight); n++)
+  for (unsigned n = 0; n < SCANS_OF_ONE && flight->is_scanned; n++)
     forget_scan((unsigned)((last_flight() + 1) % FLIGHTS) * SCANS_OF_ONE + n);
   atomic_store_explicit(&flight->number, last_flight() + 1, memory_order_release);
   int result = enqueue(flight);
@@ -282,7 +291,7 @@ static enum flying prepare_flight(struct call *call) {
   }
   call->flight = flight->number;
   atomic_store(&flights.last, flight->number);
-  atomic_fetch_add(&flown.scanned, is_scanned(flight));
+  atomic_fetch_add(&flown.scanned, flight->is_scanned);
   atomic_fetch_add(&flown.image_bytes, bytes);
   atomic_fetch_add(&perturbation.copied_bytes, bytes);
   return FLIGHT_BEGINS;
@@ -325,9 +334,15 @@ enum flying begin_flight(struct call *call) {
 
 static int finish(struct flight *flight, bool has_run) {
   int result = SUCCESS;
-  for (unsigned n = 0; n < flight->images_count && has_run && takes_outputs() && result == SUCCESS; n++)
-    result = flight->has_after ? take_image(&flight->images[n].range, flight->stream, flight->images[n].after)
-                               : begin_scan(scan_of(flight, n), &flight->images[n].range, flight->stream);
+  unsigned found = found_of(flight), count = has_run && takes_outputs() ? flight->images_count : 0;
+  for (unsigned n = 0; n < count && flight->is_scanned && result == SUCCESS; n++)
+    result =
+        begin_scan(scan_of(flight, n), &flight->images[n].range, flight->stream, flight->wanted[n], found);
+  for (unsigned n = 0; n < count && result == SUCCESS; n++) {
+    const struct image *image = &flight->images[n];
+    result = flight->is_scanned ? take_image_if(found, &image->range, flight->stream, image->after)
+                                : take_image(&image->range, flight->stream, image->after);
+  }
   if (!has_run)
     flight->is_judged = true;
   return result == SUCCESS ? write_marker(begin_marker(flight) + 1, (uint32_t)flight->number, flight->stream)

@@ -16,7 +16,8 @@ enum {
   PACKED_BYTES = 1024,
 };
 
-// Of what is reached there is an image from after the launch, too, unless that is looked at on the device.
+// Of what is reached there is an image from after the launch, too; where that is looked at on the device,
+// only when something was found.
 static inline bool takes_outputs(void) { return (selection.when.triggers & (WHEN_NAN | WHEN_CRASH)) != 0; }
 static inline bool watches_crashes(void) { return (selection.when.triggers & WHEN_CRASH) != 0; }
 
@@ -47,11 +48,12 @@ struct flight {
   uint8_t packed[PACKED_BYTES];
   const struct function *function;
   struct kernel *kernel;
-  bool has_after; // images from after it; else, with --when nan, they are looked at on the device
+  bool is_scanned;             // what it leaves is looked at on the device
+  uint8_t wanted[MOST_IMAGES]; // of each image, bits of nonfinite_in that are of types of its numbers
 };
 _Static_assert(offsetof(struct flight, thread) == 144 && offsetof(struct flight, config) == 168 &&
                    offsetof(struct flight, images) == 800 && sizeof(struct image) == 64 &&
-                   sizeof(struct flight) == 2872,
+                   sizeof(struct flight) == 2888,
                "ring.py");
 
 // Before the flights.
@@ -91,6 +93,10 @@ static inline unsigned begin_marker(const struct flight *flight) {
 }
 static inline unsigned scan_of(const struct flight *flight, unsigned image) {
   return (unsigned)(flight->number % FLIGHTS) * SCANS_OF_ONE + image;
+}
+static inline unsigned found_of(const struct flight *flight) { return scan_of(flight, SCANS_OF_ONE - 1); }
+static inline bool has_outputs(const struct flight *flight) { // when it has passed
+  return takes_outputs() && (!flight->is_scanned || found_by_scan(found_of(flight)) != 0);
 }
 static inline bool has_begun(const struct flight *flight) {
   return !flight->tells_begin || marker(begin_marker(flight)) == (uint32_t)flight->number;

@@ -53,10 +53,10 @@ static bool nonfinite_in_images(uint64_t address, unsigned type, uint8_t *had, u
     const struct image *image = &flight->images[n];
     if (address - image->range.base >= image->range.bytes)
       continue;
-    uint8_t before = 0, after = flight->has_after ? 0 : found_by_scan(scan_of(flight, n));
+    uint8_t before = 0, after = flight->is_scanned ? found_by_scan(scan_of(flight, n)) : 0;
     for (uint64_t at = 0; at < image->range.bytes; at += CHUNK_BYTES) {
       before |= nonfinite_in(image_at(image->position + at), chunk_bytes(&image->range, at));
-      after |= flight->has_after ? appeared_in(image, at) : 0;
+      after |= flight->is_scanned ? 0 : appeared_in(image, at);
     }
     *had = nonfinite_of_type(before, type);
     *appeared = nonfinite_of_type(after, type);
@@ -68,9 +68,9 @@ static bool nonfinite_in_images(uint64_t address, unsigned type, uint8_t *had, u
 // Nearly always there is nothing, which is found out without asking for types.
 static bool may_have_made_any(const struct flight *flight) {
   for (unsigned n = 0; n < flight->images_count; n++)
-    if (!flight->has_after && found_by_scan(scan_of(flight, n)) != 0)
+    if (flight->is_scanned && found_by_scan(scan_of(flight, n)) != 0)
       return true;
-  for (unsigned n = 0; n < flight->images_count && flight->has_after; n++)
+  for (unsigned n = 0; n < flight->images_count && !flight->is_scanned; n++)
     for (uint64_t at = 0; at < flight->images[n].range.bytes; at += CHUNK_BYTES)
       if (appeared_in(&flight->images[n], at) != 0)
         return true;

@@ -94,7 +94,7 @@ def test_the_launch_that_made_the_nan_is_kept_with_its_inputs(replay, watch, way
     trigger, watched = watch(command_of(replay, way))
     assert trigger.startswith(f"nan launch {ordinal} of divide: a NaN of type f32")
     assert "looked at on the device" in watched
-    assert "outputs not compared" in replay("run", "x.rsnap", status=1).stdout
+    assert re.search("outputs +match", replay("run", "x.rsnap").stdout)
 
 
 def test_only_what_was_before_a_launch_is_copied(replay, watch):

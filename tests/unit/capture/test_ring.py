@@ -15,7 +15,7 @@ from replay.pack.hits import find_hits
 
 from ..helpers.raw_writer import FUNCTION, RawWriter
 
-SLOTS, FLIGHT_BYTES, ROOM, BASE = 16, 2872, 4096, 0x10_0000_0000
+SLOTS, FLIGHT_BYTES, ROOM, BASE = 16, 2888, 4096, 0x10_0000_0000
 MARKERS = 4096 + SLOTS * FLIGHT_BYTES
 IMAGES = MARKERS + SLOTS * 8
 CRASHED = {"when": ["crash"], "pid": 77, "exit_status": -9, "ring": 2}
@@ -142,7 +142,7 @@ def test_a_memory_that_is_no_ring_leaves_the_capture_as_it_was(writer):
     for content in (
         b"",
         b"x" * 200,
-        struct.pack("<8sIIIIQQQ4Q", b"RCAPRING", 1, 1 << 30, 2872, 1, *[1 << 60] * 7),
+        struct.pack("<8sIIIIQQQ4Q", b"RCAPRING", 1, 1 << 30, 2888, 1, *[1 << 60] * 7),
     ):
         descriptor = os.memfd_create("other")
         os.write(descriptor, content)
