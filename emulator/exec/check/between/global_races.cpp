@@ -80,8 +80,6 @@ GlobalRaces::Page &GlobalRaces::page(uint64_t number) {
   CachedPage &cached = cache_[number % cached_pages];
   if (cached.number != number) {
     Page &found = pages_[number];
-    if (!found.cells)
-      found.cells.reset(new Cell[(size_t{1} << page_bits) >> piece_bits_]());
     cached = {number, &found};
   }
   return *cached.page;
@@ -120,23 +118,18 @@ inline bool GlobalRaces::is_race(uint32_t before, const Access &now, uint32_t th
   return !see_each_other && !is_ordered(before, now, thread, block);
 }
 
-void GlobalRaces::note_read(Page &page, size_t cell, uint32_t own, const Access &now, uint32_t thread,
+void GlobalRaces::note_read(Page &page, size_t piece, uint32_t own, const Access &now, uint32_t thread,
                             const Now &block) {
-  uint32_t &read = page.cells[cell].read;
+  const uint32_t read = page.reads.at(piece), other = page.others.at(piece);
   // One that nothing orders before this one stays: it says more.
   if (read == own)
     return;
   if (read == 0 || (at(read).strong && !now.strong) || is_ordered(read, now, thread, block)) {
-    read = own;
+    page.reads.set(piece, own, pieces());
     return;
   }
-  if (at(read).block != now.block)
-    return;
-  if (!page.others)
-    page.others.reset(new uint32_t[(size_t{1} << page_bits) >> piece_bits_]());
-  uint32_t &other = page.others[cell];
-  if (other == 0 || is_ordered(other, now, thread, block))
-    other = own;
+  if (at(read).block == now.block && (other == 0 || is_ordered(other, now, thread, block)))
+    page.others.set(piece, own, pieces());
 }
 
 void GlobalRaces::report(Warp &w, FindingKind kind, uint32_t before, const Access &now, bool same_value,
@@ -199,28 +192,27 @@ bool GlobalRaces::look(Warp &w, const Instruction *i, uint32_t lane, const uint6
     uint64_t place = piece << piece_bits_;
     Page &in = page(place >> page_bits);
     const size_t index = (place & ((uint64_t{1} << page_bits) - 1)) >> piece_bits_;
-    Cell &cell = in.cells[index];
-    if (cell.write != 0 && cell.write != own && is_race(cell.write, now, thread, block))
-      tell(kind == AccessKind::load ? FindingKind::read_after_write : FindingKind::write_after_write,
-           cell.write,
-           kind == AccessKind::store && !at(cell.write).strong && !now.strong &&
-               stores_the_same(w, i, lane, addresses, done, cell.write, id, place));
+    const uint32_t write = in.writes.at(index);
+    if (write != 0 && write != own && is_race(write, now, thread, block))
+      tell(kind == AccessKind::load ? FindingKind::read_after_write : FindingKind::write_after_write, write,
+           kind == AccessKind::store && !at(write).strong && !now.strong &&
+               stores_the_same(w, i, lane, addresses, done, write, id, place));
     if (kind == AccessKind::load) {
       note_read(in, index, own, now, thread, block);
       continue;
     }
-    uint32_t *other = in.others && in.others[index] ? &in.others[index] : nullptr;
+    const uint32_t first = in.reads.at(index), other = in.others.at(index);
     // What several threads of a block load by one instruction, one of them may store: compilers let each
     // thread load what it needs of a value that they share, as Triton does of a scalar.
-    const bool is_shared_load = other && at(*other).block == now.block && at(*other).phase == now.phase &&
-                                at(*other).instruction == at(cell.read).instruction;
-    for (const uint32_t read : {cell.read, other ? *other : 0})
+    const bool is_shared_load = other != 0 && at(other).block == now.block && at(other).phase == now.phase &&
+                                at(other).instruction == at(first).instruction;
+    for (const uint32_t read : {first, other})
       if (read != 0 && read != own && !(is_shared_load && at(read).block == now.block) &&
           is_race(read, now, thread, block))
-        tell(FindingKind::write_after_read, read, false, cell.write);
-    cell = {own, 0};
-    if (other)
-      *other = 0;
+        tell(FindingKind::write_after_read, read, false, write);
+    in.writes.set(index, own, pieces());
+    in.reads.set(index, 0, pieces());
+    in.others.set(index, 0, pieces());
   }
   return told;
 }

@@ -41,15 +41,26 @@ private:
     uint32_t instruction : 30, strong : 1, of_block : 1; // of_block: strong among the block alone
     uint32_t warp;
   };
-  // Number of an access times 32, and lane: 0 is none.
-  struct Cell {
-    uint32_t write, read;
+  // Of each piece of a page the number of an access times 32, and lane: 0 is none. Made when there is one.
+  class Column {
+  public:
+    uint32_t at(size_t piece) const { return ids_ ? ids_[piece] : 0; }
+    void set(size_t piece, uint32_t id, size_t pieces) {
+      if (!ids_ && id == 0)
+        return;
+      if (!ids_)
+        ids_.reset(new uint32_t[pieces]());
+      ids_[piece] = id;
+    }
+
+  private:
+    std::unique_ptr<uint32_t[]> ids_;
   };
   struct Page {
-    std::unique_ptr<Cell[]> cells;
-    // Of each cell, another read by a thread of the same block as `read`; made when there is one.
-    std::unique_ptr<uint32_t[]> others;
+    Column writes, reads;
+    Column others; // reads by another thread of the block that `reads` has
   };
+  size_t pieces() const { return (size_t{1} << page_bits) >> piece_bits_; } // of a page
 
   Access &at(uint32_t id) {
     return accesses_[id / lanes_per_warp >> chunk_bits]
@@ -68,7 +79,8 @@ private:
   // Whether what has been is ordered before `now`.
   bool is_ordered(uint32_t before, const Access &now, uint32_t thread, const Now &block);
   bool is_race(uint32_t before, const Access &now, uint32_t thread, const Now &block);
-  void note_read(Page &page, size_t cell, uint32_t own, const Access &now, uint32_t thread, const Now &block);
+  void note_read(Page &page, size_t piece, uint32_t own, const Access &now, uint32_t thread,
+                 const Now &block);
   bool stores_the_same(const Warp &warp, const Instruction *i, uint32_t lane, const uint64_t *addresses,
                        uint32_t done, uint32_t before, uint32_t id, uint64_t place);
   // Whether an access of a lane is told, after those of the lanes `done`.
