@@ -215,7 +215,7 @@ void launch(Lock &lock, GraphExecutable &executable, const std::shared_ptr<Strea
   require_launchable(executable.graph);
   MemoryPlan memory(executable);
   auto entry = std::make_shared<Work>();
-  if (executable.last && !executable.last->done)
+  if (executable.last)
     entry->after.push_back(executable.last);
   memory.free_left_over(*entry);
   enqueue(stream, entry);

@@ -170,18 +170,22 @@ void BlockChecks::access(Warp &w, const Instruction *i, const Reach &reach, uint
   addresses = places;
   if (strong)
     races_.settle();
-  for (uint32_t rest = strong && reads ? lanes : 0; rest; rest &= rest - 1) {
-    const uint32_t thread = w.index * lanes_per_warp + first_lane(rest);
-    clocks_.read_strongly(thread, addresses[first_lane(rest)]);
+  auto read_strongly = [&](uint32_t lane) {
+    const uint32_t thread = w.index * lanes_per_warp + lane;
+    clocks_.read_strongly(thread, addresses[lane]);
     if (between_)
-      global_.order.read_in_block(thread, addresses[first_lane(rest)]);
-  }
+      global_.order.read_in_block(thread, addresses[lane]);
+  };
+  for (uint32_t rest = strong && reads ? lanes : 0; rest; rest &= rest - 1)
+    read_strongly(first_lane(rest));
   if (between_)
     between_->access(w, i, lanes, addresses, bytes, kind, clocks_, global_);
   if (looks_at_shared_)
     races_.access(w, i, lanes, addresses, bytes, kind, strong);
   for (uint32_t rest = strong && writes ? lanes : 0; rest; rest &= rest - 1) {
     const uint32_t thread = w.index * lanes_per_warp + first_lane(rest);
+    if (reads && rest != lanes) // after the lanes before it, which may have written the same word
+      read_strongly(first_lane(rest));
     clocks_.write_strongly(thread, addresses[first_lane(rest)], i->order & releases);
     if (between_)
       global_.order.write_in_block(thread, addresses[first_lane(rest)], i->order & releases);

@@ -215,3 +215,12 @@ def test_branches_of_a_graph_race(fresh: Fresh, tmp_path: Path, name: str) -> No
     assert found["kind"] in kinds
     assert {found["earlier_kernel"], found["kernel"]} == {"writes_fault", kernel}
     assert found_in(fresh, tmp_path, bodies[1]) == []
+
+
+def test_launches_of_one_executable_graph_follow_each_other(fresh: Fresh, tmp_path: Path) -> None:
+    """In whatever streams: cuGraphLaunch orders them. Those of two executable graphs are not ordered."""
+    one = GRAPH.format(second="x, y = g.instantiate(graph), g.instantiate(graph)").rpartition("g.run")[0]
+    two = one + "d.do('cuGraphLaunch', x, a); d.do('cuGraphLaunch', {executable}, b)\n"
+    assert found_in(fresh, tmp_path, two.format(executable="x")) == []
+    (found,) = found_in(fresh, tmp_path, two.format(executable="y"))
+    assert found["kind"] == "write_after_write"

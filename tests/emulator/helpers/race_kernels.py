@@ -350,4 +350,25 @@ EVEN:
   ld.shared.u32 %r2, [%r1];  // then
 END:
 """, one_warp=True),
+    # The last of the lanes that count by one instruction reads what those before it have written.
+    Pair("last_lane_that_counts", """
+  setp.eq.u32 %p1, %t, 0;
+  @%p1 st.shared.u32 [%b+2048], 0;
+  bar.sync 0;
+  st.shared.u32 [%a], %t;  // first
+  +++ membar.cta;
+  atom.shared.add.u32 %r1, [%b+2048], 1;
+  setp.eq.u32 %p1, %r1, 127;
+  @%p1 ld.shared.u32 %r2, [%a+-4];  // then
+""", one_warp=True),
+    Pair("last_lane_with_release", """
+  setp.eq.u32 %p1, %t, 0;
+  @%p1 st.shared.u32 [%b+2048], 0;
+  bar.sync 0;
+  ld.shared.u32 %r2, [%b];  // first
+  +++ atom.acq_rel.cta.shared.add.u32 %r1, [%b+2048], 1;
+  --- atom.relaxed.cta.shared.add.u32 %r1, [%b+2048], 1;
+  setp.eq.u32 %p1, %r1, 127;
+  @%p1 st.shared.u32 [%b], %t;  // then
+""", ("write_after_read",)),
 ]  # fmt: skip

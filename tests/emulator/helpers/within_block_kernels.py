@@ -199,4 +199,15 @@ AGAIN:
   ld.u32 %r2, [%rd4];  // then
 """,
     ),
+    Pair(  # the last of the lanes that count by one instruction reads what those before it have written
+        "last_lane_that_counts",
+        """
+  st.global.u32 [%o], %t;  // first
+  +++ membar.gl;
+  atom.global.add.u32 %r1, [%d+1024], 1;
+  setp.eq.u32 %p1, %r1, 63;
+  @%p1 ld.global.u32 %r2, [%o+-4];  // then
+""",
+        one_warp=True,
+    ),
 ]

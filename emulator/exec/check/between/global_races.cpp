@@ -240,13 +240,13 @@ void GlobalRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
   const bool strong = kind == AccessKind::atomic || i->order != 0, of_block = i->order & among_block;
   const uint32_t first = w.index * lanes_per_warp;
   const bool orders = strong && !of_block;
-  for (uint32_t rest = orders && kind != AccessKind::store ? lanes : 0; rest; rest &= rest - 1) {
-    uint32_t lane = first_lane(rest);
-    auto found = places_.find(addresses[lane] / 4);
-    if (found != places_.end())
+  auto read_strongly = [&](uint32_t lane) {
+    if (auto found = places_.find(addresses[lane] / 4); found != places_.end())
       block.order.read_strongly(first + lane, found->second);
     block.order.read_strongly(first + lane, elsewhere_);
-  }
+  };
+  for (uint32_t rest = orders && kind != AccessKind::store ? lanes : 0; rest; rest &= rest - 1)
+    read_strongly(first_lane(rest));
   const uint32_t *clock = clocks.of_warp(w.index);
   Access now{};
   now.block = static_cast<uint32_t>(block.order.block());
@@ -270,9 +270,12 @@ void GlobalRaces::access(Warp &w, const Instruction *i, uint32_t lanes, const ui
     readers = addresses[lane] != last ? 1 : readers + 1;
     last = told ? UINT64_MAX : addresses[lane];
   }
-  for (uint32_t rest = orders && kind != AccessKind::load ? lanes : 0; rest; rest &= rest - 1)
-    block.order.write_strongly(first + first_lane(rest), place(addresses[first_lane(rest)]),
-                               i->order & releases);
+  for (uint32_t rest = orders && kind != AccessKind::load ? lanes : 0; rest; rest &= rest - 1) {
+    const uint32_t lane = first_lane(rest);
+    if (kind == AccessKind::atomic && rest != lanes) // after the lanes before it
+      read_strongly(lane);
+    block.order.write_strongly(first + lane, place(addresses[lane]), i->order & releases);
+  }
 }
 
 } // namespace emulator
