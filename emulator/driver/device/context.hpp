@@ -33,6 +33,9 @@ struct Context : std::enable_shared_from_this<Context> {
   std::shared_ptr<Stream> legacy_stream; // handle 0 and CU_STREAM_LEGACY
   std::map<std::thread::id, std::shared_ptr<Stream>> per_thread_streams;
   std::vector<std::weak_ptr<Stream>> blocking_streams; // those that join with the legacy stream
+  // Of streams that have ended since all was waited for, the last work, and whether it joins with the legacy
+  // stream: kept where settings().checks asks for races.
+  std::vector<std::pair<std::shared_ptr<Work>, bool>> ended;
 
   // cuCtxWaitEvent: works that everything issued later waits for, and until when the done ones lasted.
   std::vector<std::shared_ptr<Work>> holding;

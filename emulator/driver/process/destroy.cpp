@@ -37,6 +37,7 @@ void destroy_context(Lock &lock, Context &context) {
   context.legacy_stream.reset();
   context.per_thread_streams.clear();
   context.blocking_streams.clear();
+  context.ended.clear();
   context.marker_stream.reset();
   context.holding.clear();
   context.peers.clear();

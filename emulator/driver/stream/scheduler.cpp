@@ -284,6 +284,14 @@ void join_with_legacy_stream(Stream &stream, Work &work) {
     wait_for(other);
     item = other ? std::next(item) : others.erase(item);
   }
+  auto &ended = context.ended;
+  ended.erase(std::remove_if(ended.begin(), ended.end(),
+                             [&](const auto &last) {
+                               if (last.second)
+                                 work.after.push_back(last.first);
+                               return last.second;
+                             }),
+              ended.end());
 }
 
 // Work of a context on which cuCtxWaitEvent was called.
@@ -387,6 +395,8 @@ std::vector<std::shared_ptr<Work>> newest_works(Context &context) {
     add(item.second);
   for (const auto &stream : driver().busy) // destroyed streams, and those inside graphs
     add(stream);
+  for (const auto &last : context.ended)
+    works.push_back(last.first);
   return works;
 }
 
@@ -427,6 +437,7 @@ void drain(Lock &lock, Context &context) {
     complete(lock, work);
   for (const auto &work : newest_works(context))
     host_learns(work->order);
+  context.ended.clear();
 }
 
 void drain(Lock &lock) {

@@ -1,3 +1,4 @@
+#include "core/settings.hpp"
 #include "device/device.hpp"
 #include "entry/entry.hpp"
 #include "recorder.hpp"
@@ -26,6 +27,8 @@ CUresult destroy(const char *function, CUstream handle) {
     auto stream = driver().streams.get(handle);
     if (auto recorder = stream->recorder)
       recorder->stream_ends(*stream);
+    if (stream->last && (settings().checks.bits & emulator::bit_of(emulator::Check::race)))
+      stream->context->ended.emplace_back(stream->last, stream->blocking());
     driver().streams.remove(stream.get());
   });
 }

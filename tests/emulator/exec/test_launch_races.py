@@ -51,6 +51,10 @@ ORDERED = {
     "d.do('cuEventSynchronize', event); launch('reads', b, data)",
     "a wait for all": "launch('writes', a, data); d.do('cuCtxSynchronize'); launch('reads', b, data)",
     "a question": "launch('writes', a, data); d.do('cuStreamQuery', a); launch('reads', b, data)",
+    "a wait after the end of a stream": "launch('writes', a, data); d.do('cuStreamDestroy_v2', a); "
+    "d.do('cuCtxSynchronize'); launch('reads', b, data)",
+    "the legacy stream after the end of one": "launch('writes', c, data); d.do('cuStreamDestroy_v2', c); "
+    "launch('reads', 0, data)",
     "the legacy stream": "launch('writes', c, data); launch('reads', 0, data)",
     "the legacy stream before": "launch('writes', 0, data); launch('reads', c, data)",
     "other memory": "launch('writes', a, data); launch('reads', b, other)",
@@ -76,6 +80,10 @@ RACES = {
     ),
     "a stream that does not join": (
         "launch('writes', a, data); launch('reads', 0, data)",
+        "read_after_write",
+    ),
+    "the end of a stream": (
+        "launch('writes', a, data); d.do('cuStreamDestroy_v2', a); launch('reads', b, data)",
         "read_after_write",
     ),
     "atomics and writes": (
