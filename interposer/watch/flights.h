@@ -68,7 +68,7 @@ enum { FLIGHTS_OFFSET = 4096, FLIGHTS_VERSION = 1 };
 // The last ones. What is in it belongs to who has the lock; calls of the driver are made under it, so nobody
 // waits for it without end. Whoever judges a flight may look at it without: it stays until it is judged.
 extern struct flights {
-  struct flight *items; // NULL: there was none
+  _Atomic(struct flight *) items; // NULL: there was none; others look without the lock
   _Atomic uint64_t last;
   uint64_t first_under_way; // of all before it the images may be overwritten
 } flights;
