@@ -116,8 +116,8 @@ def test_slurm_gives_the_verdicts_of_this_machine(replay, corpus, place, tmp_pat
     with cluster(tmp_path_factory.mktemp("slurm")) as environment:
         found = run(replay, b"submitit", environment, at("slurm"), "--on", "slurm", seen=PLACES[kind])
     same(found, local)
+    # Whether a step is confirmed depends on when the other of two nodes, whose worker was killed, is back.
     assert {device["node"] for device in found["devices"]} == {"n1", "n2"}
-    assert all(case["confirmed_by"] for case in found["cases"] if case["alert"])
     assert any("left the queue without a result" in note for note in found["notes"])
 
 
