@@ -7,10 +7,9 @@
 //   it an address on the device. What was copied there is the process's, also when the context is lost.
 // - cuStreamWriteValue32 writes a word when the stream comes to it, after a fence for the whole system: who
 //   sees the word sees the copies before it. An event could not be asked once the context is lost.
-// - Nothing is said of memory that is shared with another process. Linux pins shared memory that lies in no
-// file
-//   system (memfd), and refuses pages of files (since 6.5), so that is what `--when crash` takes; where the
-//   driver does not register it, launches are waited for.
+// - Nothing is said of memory that is shared with another process. Linux pins pages of a memfd, and refuses
+//   those of files (since 6.5), so `--when crash` takes a memfd; where the driver does not register it,
+//   launches are waited for.
 // - None of them is allowed in a stream that is captured, or beside a capture in the legacy stream: no image
 //   is made while any capture is under way.
 //
@@ -31,9 +30,8 @@
 enum { ALIGNMENT = 64, MARKER_BYTES = MARKERS * sizeof(uint32_t) + SCANS * FLAGS_BYTES };
 static const uint64_t usual_room = (uint64_t)64 << 20;
 
-static ZERO_IN_CHILD uint8_t *table; // then what `memory` is
-static ZERO_IN_CHILD uint8_t
-    *memory; // markers, flags of scans, then the images; NULL: there is no context for it
+// The table, then `memory`: markers, flags of scans, images. NULL `memory`: there is no context for it.
+static ZERO_IN_CHILD uint8_t *table, *memory;
 static ZERO_IN_CHILD bool may_be_used_again; // no stream writes there
 static ZERO_IN_CHILD uint64_t room, head, context_of_memory, markers_on_device;
 static ZERO_IN_CHILD bool is_refused;

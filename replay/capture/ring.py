@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import stat
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 from replay.api.functions import by_id
@@ -18,6 +20,7 @@ from replay.api.structs import CUlaunchAttribute, CUlaunchConfig
 from replay.api.vocabulary import (
     BY_CAPTURE_BIT,
     IN_CAPTURE_BIT,
+    MAXIMUM_RING,
     PER_THREAD_BIT,
     Effect,
     Function,
@@ -27,7 +30,7 @@ from replay.api.vocabulary import (
 )
 from replay.capture.asked import HAS_ENDED, counts_of
 from replay.errors import ReplayError
-from replay.raw.appending import Appender, attachment
+from replay.raw.appending import PIECE_BYTES, Appender, attachment
 from replay.raw.records import RawFile, Record
 from replay.records import dataclass
 
@@ -79,18 +82,28 @@ class Flight:
 
 
 class SharedRing:
-    """What one process has shared. counts: of its launches, by the names that `replay.pack.hits` reads."""
+    """What one process has shared. kept: launches of the ring. room: bytes of all copies. counts: of its launches, by
+    the names that `replay.pack.hits` reads."""
 
     def __init__(self, descriptor: int) -> None:
-        """Raises ValueError where it makes no sense."""
+        """Raises ValueError where it makes no sense, OSError."""
         self._descriptor = descriptor
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError("no memory")
         fields = _HEADER.unpack(self._read(0, _HEADER.size))
-        magic, version, self._flights, flight_bytes, self.kept, self._markers, self._images, self._room = (
+        magic, version, self._flights, flight_bytes, self.kept, self._markers, self._images, self.room = (
             fields[:8]
         )
-        if magic != _MAGIC or version != _VERSION or flight_bytes != _FLIGHT_BYTES or not self._room:
+        if magic != _MAGIC or version != _VERSION or flight_bytes != _FLIGHT_BYTES or not self.room:
             raise ValueError("no ring")
-        if not 0 < self._flights <= _MAXIMUM_FLIGHTS or not self.kept:
+        # The shim takes all pages at once: what has holes is larger than the memory that it takes.
+        size = min(status.st_size, 512 * status.st_blocks)
+        if (
+            not 0 < self._flights <= _MAXIMUM_FLIGHTS
+            or not 0 < self.kept <= MAXIMUM_RING
+            or self._images + self.room > size
+        ):
             raise ValueError("a ring of impossible size")
         names = ("in_stream", "waited", "beyond_bandwidth", "image_bytes")
         self.counts = {f"watched.{name}": count for name, count in zip(names, fields[8:], strict=True)}
@@ -111,13 +124,15 @@ class SharedRing:
         found = []
         for place in range(self._flights):
             words = struct.unpack_from("<II", markers, 8 * place)
-            flight = _flight(table[place * _FLIGHT_BYTES : (place + 1) * _FLIGHT_BYTES], words, self._room)
+            flight = _flight(table[place * _FLIGHT_BYTES : (place + 1) * _FLIGHT_BYTES], words, self.room)
             if flight is not None and flight.number % self._flights == place:
                 found.append(flight)
         return sorted(found, key=lambda flight: flight.number)
 
-    def content(self, position: int, size: int) -> bytes:
-        return self._read(self._images + position % self._room, size)
+    def content(self, position: int, size: int) -> Iterator[bytes]:
+        """In pieces."""
+        for at in range(0, size, PIECE_BYTES):
+            yield self._read(self._images + position % self.room + at, min(PIECE_BYTES, size - at))
 
     def is_whole(self, flight: Flight, flights: list[Flight]) -> bool:
         """Whether its copies are whole, and no later launch may have begun to copy in their place."""
@@ -127,7 +142,7 @@ class SharedRing:
         for later in flights:
             if later.number <= flight.number:
                 continue
-            overlaps = bool(flight.images) and flight.images[0].before + self._room < later.end
+            overlaps = bool(flight.images) and flight.images[0].before + self.room < later.end
             if overlaps and later.stream not in waits:
                 return False
             if not later.begun:
@@ -227,7 +242,8 @@ class _Capture:
 
 
 def _position(function: Function, name: str) -> int:
-    return next(n for n, parameter in enumerate(function.parameters) if parameter.name == name)
+    """Raises ValueError: it has no such parameter."""
+    return [parameter.name for parameter in function.parameters].index(name)
 
 
 def add_last_launches(folder: Path, blobs: str, descriptor: int, pid: int) -> None:
@@ -247,6 +263,9 @@ def _add(raw: RawFile, blobs: Path, ring: SharedRing) -> None:
     whole = {flight.ordinal: flight for flight in begun if ring.is_whole(flight, flights)}
     places = dict(capture.windows)
     last = sorted({*places, *whole})[-ring.kept :]
+    copied = sum(2 * image.size for ordinal in last if ordinal in whole for image in whole[ordinal].images)
+    if copied > ring.room:
+        raise ValueError("copies that cannot have been there at once")
     appender = Appender(raw, blobs)
     if capture.is_open:
         appender.note(NoteCode.WINDOW_CLOSE, "1 launch", call=capture.last_call)
@@ -282,7 +301,8 @@ def _write_window(
             attachments += attachment(0, 1, flight.attributes)
     appender.note(NoteCode.WINDOW_OPEN, f"launch {flight.ordinal}", call=call)
     for image in flight.images:
-        appender.copy(image.base, image.serial, ring.content(image.before, image.size), Moment.BEFORE, call)
+        content = ring.content(image.before, image.size)
+        appender.copy(image.base, image.size, image.serial, content, Moment.BEFORE, call)
     name = names.get(words[_position(function, "f")], "")
     appender.note(NoteCode.LAUNCH_MATCHED, f"{flight.ordinal} {name}", function=flight.function, call=call)
     payload = struct.pack(f"<{len(words)}Q", *words) + attachments
@@ -292,7 +312,8 @@ def _write_window(
         appender.record(RecordKind.LEAVE, b"", **origin)
     for image in flight.images:
         if flight.ended:
-            appender.copy(image.base, image.serial, ring.content(image.after, image.size), Moment.AFTER, call)
+            content = ring.content(image.after, image.size)
+            appender.copy(image.base, image.size, image.serial, content, Moment.AFTER, call)
             continue
         text = f"{image.size} bytes at {image.base:#x}: the launch had not ended when the application did"
         appender.note(NoteCode.MEMORY_NOT_READ, text, call=call)

@@ -54,6 +54,7 @@ class VariableService:
     def __init__(self, raw: Path) -> None:
         self._raw = raw
         self._rings: dict[str, int] = {}  # the name of the blobs file -> descriptor
+        self._rings_change = threading.Lock()  # others share memory while one that has ended is looked at
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
 
@@ -90,8 +91,9 @@ class VariableService:
 
     def add_last_launches(self, pid: int) -> None:
         """A signal has ended this process: what it shared becomes part of the raw capture."""
-        for blobs, descriptor in self._rings.items():
-            add_last_launches(self._raw, blobs, descriptor, pid)
+        with self._rings_change:
+            for blobs, descriptor in self._rings.items():
+                add_last_launches(self._raw, blobs, descriptor, pid)
 
     def _serve(self, listener: socket.socket) -> None:
         while True:
@@ -139,9 +141,10 @@ class VariableService:
         """Takes over one of the descriptors."""
         blobs = os.fsdecode(_receive(connection, min(fields[4], MAXIMUM_NAME_BYTES)))
         self._require_blobs(blobs)
-        if len(self._rings) >= MAXIMUM_RINGS and blobs not in self._rings:
-            raise OSError("too many processes share memory")
-        before, self._rings[blobs] = self._rings.get(blobs), descriptors.pop()
+        with self._rings_change:
+            if len(self._rings) >= MAXIMUM_RINGS and blobs not in self._rings:
+                raise OSError("too many processes share memory")
+            before, self._rings[blobs] = self._rings.get(blobs), descriptors.pop()
         if before is not None:
             os.close(before)
         connection.sendall(_ANSWER.pack(_ANSWERED, 0))

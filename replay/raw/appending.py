@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import struct
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from replay.api.vocabulary import CopyFlag, Moment, NoteCode, RecordKind
@@ -15,7 +17,8 @@ from replay.raw.records import CHECK_BEGINS, FILE_HEADER, HALVES, RECORD_HEADER,
 _NOTE, _PLACES = struct.Struct("<II"), struct.Struct("<QQ")
 _COPY, _COPY_ENTRY = struct.Struct("<QQIIII"), struct.Struct("<IIQ")
 _ATTACHMENT = struct.Struct("<HBBIQ")
-_PIECE_BYTES, _ALIGNMENT = 256 << 10, 64
+PIECE_BYTES = 256 << 10  # of contents
+_ALIGNMENT = 64
 _ZEROS = (1 << 64) - 1
 
 
@@ -46,20 +49,23 @@ class Appender:
         text = "".join(f"{name}={value}\n" for name, value in values.items())
         self.record(RecordKind.PROCESS, text.encode())
 
-    def copy(self, base: int, serial: int, content: bytes, moment: Moment, call: int) -> None:
-        """Of a whole range."""
-        entries = b""
-        with open(self._blobs, "ab") as file:
-            for at in range(0, len(content), _PIECE_BYTES):
-                piece = content[at : at + _PIECE_BYTES]
+    def copy(
+        self, base: int, size: int, serial: int, content: Iterable[bytes], moment: Moment, call: int
+    ) -> None:
+        """Of a whole range. content: pieces of PIECE_BYTES, the last one shorter."""
+        entries = bytearray()
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+        with open(os.open(self._blobs, flags), "ab") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise FormatError("is not a regular file", where=self._blobs)
+            for number, piece in enumerate(content):
                 if not any(piece):
-                    entries += _COPY_ENTRY.pack(at // _PIECE_BYTES, 0, _ZEROS)
+                    entries += _COPY_ENTRY.pack(number, 0, _ZEROS)
                     continue
                 file.write(bytes(-file.tell() % _ALIGNMENT))
-                entries += _COPY_ENTRY.pack(at // _PIECE_BYTES, crc32c(piece), file.tell())
+                entries += _COPY_ENTRY.pack(number, crc32c(piece), file.tell())
                 file.write(piece)
-        flags = CopyFlag.FIRST | CopyFlag.LAST
-        head = _COPY.pack(base, len(content), serial, moment, flags, _PIECE_BYTES)
+        head = _COPY.pack(base, size, serial, moment, CopyFlag.FIRST | CopyFlag.LAST, PIECE_BYTES)
         self.record(RecordKind.COPY, head + entries, call=call)
 
     def write(self) -> None:

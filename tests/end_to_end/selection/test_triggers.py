@@ -141,6 +141,9 @@ def test_ring_that_is_too_small_says_which_launch_needed_how_much(replay):
         (["--when", "error", "--launch", "3"], "--when chooses the launches"),
         (["--ring", "3"], "belong to --when"),
         (["--when", "error", "--ring", "0"], "a ring holds"),
+        (["--when", "error", "--memory", "31M"], "too little to watch with"),
+        (["--memory", "2G"], "is no choice"),
+        (["--when", "error", "--memory", "sunday"], "is no choice"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(replay, selection, words):

@@ -146,16 +146,3 @@ def test_memory_that_watching_takes_is_bounded_and_told(replay):
     assert 16 << 20 < last["memory_bytes"] <= 40 << 20
     assert last["beyond_memory"] == 0
     assert info(replay)["summary"]["trigger"].startswith("error launch 57 of scatter")
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--when", "error", "--memory", "31M"], "too little to watch with"),
-        (["--memory", "2G"], "is no choice"),
-        (["--when", "error", "--memory", "sunday"], "is no choice"),
-    ],
-)
-def test_a_bound_that_makes_no_sense_is_refused(replay, options, words):
-    done = replay.capture(*options, application=["true"], status=int(ExitCode.USAGE))
-    assert words in done.stderr

@@ -24,21 +24,22 @@ CRASHED = {"when": ["crash"], "pid": 77, "exit_status": -9, "ring": 2}
 class Ring:
     """Memory as the shim leaves it."""
 
-    def __init__(self, kept=1):
+    def __init__(self, kept=1, room=ROOM):
         self.descriptor = os.memfd_create("ring")
         counts = (5, 1, 0, 4096)
         header = struct.pack(
-            "<8sIIIIQQQ4Q", b"RCAPRING", 1, SLOTS, FLIGHT_BYTES, kept, MARKERS, IMAGES, ROOM, *counts
+            "<8sIIIIQQQ4Q", b"RCAPRING", 1, SLOTS, FLIGHT_BYTES, kept, MARKERS, IMAGES, room, *counts
         )
         os.pwrite(self.descriptor, header, 0)
-        os.ftruncate(self.descriptor, IMAGES + ROOM)
+        os.posix_fallocate(self.descriptor, 0, IMAGES + ROOM)
 
-    def put(self, number, position, *, begun=True, told=False, stream=0):
-        """A launch with a copy of 1 KiB from before it, and another from after it."""
-        size = 1024
+    def put(
+        self, number, position, *, begun=True, told=False, stream=0, size=1024, function="cuLaunchKernel"
+    ):
+        """A launch with a copy from before it, and another from after it."""
         words = [FUNCTION, 1, 1, 1, 32, 1, 1, 0, stream, 1, 0, 0]
         end = position + 2 * size
-        function = by_symbol()["cuLaunchKernel"].id
+        function = by_symbol()[function].id
         flight = struct.pack("<QQ12QQ?7xQQIH??????III", number, number + 1, *words, stream, False, 0, end, 501,
                              function, True, True, True, False, True, told, 16, 0, 1)  # fmt: skip
         flight += bytes(800 - len(flight))
@@ -106,16 +107,21 @@ def test_what_makes_no_sense_is_no_launch(offset, value):
     assert whole(ring) == []
 
 
-def test_launches_that_were_waited_for_are_among_the_last_ones(writer):
-    ring = Ring(kept=2)
-    ring.put(1, 0)  # launch 2
-    ring.put(2, 2048, begun=False)
+def end_with(writer, ring):
+    """The process has written a third launch, and shared what the ring has."""
     writer.open_window("launch 3")
     writer.launch(struct.pack("<QI", BASE, 256), [(0, 8), (8, 4)])
     writer.close_window()
     writer.kill()
     as_version_3(writer.path)
     add_last_launches(writer.folder, "blobs.77.bin", ring.descriptor, 77)
+
+
+def test_launches_that_were_waited_for_are_among_the_last_ones(writer):
+    ring = Ring(kept=2)
+    ring.put(1, 0)  # launch 2
+    ring.put(2, 2048, begun=False)
+    end_with(writer, ring)
     (hit,) = find_hits(writer.path, CRASHED).found
     assert hit.windows == (2, 3)  # launches 3 and 2
     assert find_hits(writer.path, CRASHED).watched["watched.not_begun"] == "1"
@@ -124,12 +130,7 @@ def test_launches_that_were_waited_for_are_among_the_last_ones(writer):
 def test_the_snapshot_of_them_says_why_they_were_kept(writer, tmp_path):
     ring = Ring(kept=2)
     ring.put(1, 0)
-    writer.open_window("launch 3")
-    writer.launch(struct.pack("<QI", BASE, 256), [(0, 8), (8, 4)])
-    writer.close_window()
-    writer.kill()
-    as_version_3(writer.path)
-    add_last_launches(writer.folder, "blobs.77.bin", ring.descriptor, 77)
+    end_with(writer, ring)
     (writer.folder / "launcher.json").write_text(json.dumps(CRASHED | {"command": ["app"]}))
     (made,) = pack(writer.folder, tmp_path / "x.rsnap").snapshots
     assert made.summary.trigger == "crash: signal 9 ended the application"
@@ -149,3 +150,52 @@ def test_a_memory_that_is_no_ring_leaves_the_capture_as_it_was(writer):
         add_last_launches(writer.folder, "blobs.77.bin", descriptor, 77)
         os.close(descriptor)
     assert writer.path.read_bytes() == before
+
+
+def of_copies_beyond_the_memory():
+    ring = Ring(kept=2, room=1 << 62)
+    ring.put(1, 0, size=1 << 61)
+    return ring
+
+
+def of_holes():
+    ring = Ring(kept=2, room=1 << 40)
+    os.ftruncate(ring.descriptor, IMAGES + (1 << 40))
+    ring.put(1, 0, size=1 << 32)
+    return ring
+
+
+def of_copies_in_one_place():
+    ring = Ring(kept=9)
+    for number in range(1, 9):
+        ring.put(number, 0)
+    return ring
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        of_copies_beyond_the_memory,
+        of_holes,
+        of_copies_in_one_place,
+    ],
+)
+def test_nothing_is_added_of_a_ring_that_cannot_be(writer, hostile):
+    ring = hostile()
+    end_with(writer, ring)
+    assert [hit.windows for hit in find_hits(writer.path, CRASHED).found] == [(1, 2)]
+    assert (
+        not (writer.folder / "blobs.77.bin").exists()
+        or (writer.folder / "blobs.77.bin").stat().st_size < 1 << 20
+    )
+
+
+def test_contents_are_not_written_through_a_link(writer, tmp_path):
+    ring = Ring(kept=2)
+    ring.put(1, 0)
+    os.pwrite(ring.descriptor, b"x" * ROOM, IMAGES)
+    (tmp_path / "other").write_bytes(b"mine")
+    (writer.folder / "blobs.77.bin").unlink(missing_ok=True)
+    (writer.folder / "blobs.77.bin").symlink_to(tmp_path / "other")
+    end_with(writer, ring)
+    assert (tmp_path / "other").read_bytes() == b"mine"

@@ -183,7 +183,8 @@ def test_records_that_are_added_follow_those_of_a_process_that_is_gone(small, fi
             before = list(raw.records())
             appender = Appender(raw, blobs)
         appender.note(NoteCode.WINDOW_OPEN, "launch 9", call=7)
-        appender.copy(0x1000, 3, bytes(256 << 10) + b"later", Moment.BEFORE, 7)
+        pieces = [bytes(256 << 10), b"later"]
+        appender.copy(0x1000, (256 << 10) + 5, 3, pieces, Moment.BEFORE, 7)
         appender.write()
         with RawFile(path) as raw:
             *records, note, copied = raw.records()
